@@ -1,0 +1,273 @@
+//! What a call knows about itself (deadline, cancellation, dry run) and how it speaks to the host.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nexus_router_abi::HostBox;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{AdapterError, Object, code};
+
+/// How much a log line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// For whoever is looking for a mistake.
+    Debug,
+    /// For the operator.
+    Info,
+    /// Something is off, and the work goes on.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// The host: takes log lines, progress and output, for as long as the adapter lives.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<HostBox>,
+}
+
+impl Host {
+    pub(crate) fn new(host: HostBox) -> Self {
+        Self { inner: Arc::new(host) }
+    }
+
+    /// Sends a line to the host's log.
+    pub fn log(&self, level: Level, message: &str) {
+        self.log_fields(level, message, Object::new());
+    }
+
+    /// Sends a line with fields to the host's log.
+    pub fn log_fields(&self, level: Level, message: &str, fields: Object) {
+        self.notify(&json!({"type": "log", "level": level, "message": message, "fields": fields}));
+    }
+
+    /// Asks the host for something that only it can do.
+    ///
+    /// # Errors
+    /// Returns the host's error; a host that does not know the request answers `UNSUPPORTED`.
+    pub fn ask(&self, request: &Value) -> Result<Value, AdapterError> {
+        match self.inner.ask(request.to_string().as_str().into()).into_result() {
+            Ok(answer) => serde_json::from_str(&answer).map_err(|error| {
+                AdapterError::bug(format!("the host's answer is not JSON: {error}"))
+            }),
+            Err(error) => Err(serde_json::from_str(&error)
+                .unwrap_or_else(|_| AdapterError::bug("the host's error is not JSON"))),
+        }
+    }
+
+    fn notify(&self, notice: &Value) {
+        self.inner.notify(notice.to_string().as_str().into());
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Host")
+    }
+}
+
+/// What one call knows about itself.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    call_id: Option<Arc<str>>,
+    deadline: Option<Instant>,
+    dry_run: bool,
+    cancellation: Cancellation,
+    host: Host,
+}
+
+impl CallContext {
+    pub(crate) fn new(
+        call_id: Option<Arc<str>>,
+        deadline: Option<Instant>,
+        dry_run: bool,
+        cancellation: Cancellation,
+        host: Host,
+    ) -> Self {
+        Self { call_id, deadline, dry_run, cancellation, host }
+    }
+
+    /// Returns the id of the call, if the host gave it one.
+    #[must_use]
+    pub fn call_id(&self) -> Option<&str> {
+        self.call_id.as_deref()
+    }
+
+    /// Returns the moment at which the host stops waiting.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Returns the smaller of `limit` and the time left until the deadline.
+    #[must_use]
+    pub fn remaining(&self, limit: Duration) -> Duration {
+        self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit))
+    }
+
+    /// Says whether the call must only pretend.
+    #[must_use]
+    pub fn dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Says whether the caller no longer wants the answer.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled()
+    }
+
+    /// Runs `action` when the call is cancelled, or now if it already is.
+    pub fn on_cancel(&self, action: impl FnOnce() + Send + 'static) {
+        self.cancellation.on_cancel(Box::new(action));
+    }
+
+    /// Returns an error when the call should end: `CANCELLED`, or `TIMEOUT` past the deadline.
+    ///
+    /// # Errors
+    /// These two, both operational.
+    pub fn check(&self) -> Result<(), AdapterError> {
+        if self.is_cancelled() {
+            return Err(AdapterError::operational(code::CANCELLED, "the call was cancelled"));
+        }
+        if self.deadline.is_some_and(|at| at <= Instant::now()) {
+            return Err(AdapterError::operational(code::TIMEOUT, "the call's deadline has passed"));
+        }
+        Ok(())
+    }
+
+    /// Sleeps, but no longer than the call should go on.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn sleep(&self, duration: Duration) -> Result<(), AdapterError> {
+        let granted = self.remaining(duration);
+        self.cancellation.wait(granted);
+        if granted < duration || self.is_cancelled() { self.check() } else { Ok(()) }
+    }
+
+    /// Tells the host how far the call has come.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
+        self.notify(json!({"type": "progress", "done": done, "total": total, "message": message}));
+    }
+
+    /// Sends text that the call produced for people to the host's output sink.
+    pub fn output(&self, text: &str) {
+        self.notify(json!({"type": "output", "text": text}));
+    }
+
+    /// Sends a line to the host's log.
+    pub fn log(&self, level: Level, message: &str) {
+        self.notify(json!({"type": "log", "level": level, "message": message}));
+    }
+
+    /// Returns the host, for work that outlives the call.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn notify(&self, mut notice: Value) {
+        if let (Some(call_id), Value::Object(members)) = (self.call_id(), &mut notice) {
+            members.insert("call_id".to_owned(), call_id.into());
+        }
+        self.host.notify(&notice);
+    }
+}
+
+/// The caller's wish to end a call, shared between the call and whoever cancels it.
+#[derive(Clone, Default)]
+pub(crate) struct Cancellation {
+    shared: Arc<CancelState>,
+}
+
+#[derive(Default)]
+struct CancelState {
+    cancelled: AtomicBool,
+    actions: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    changed: Condvar,
+}
+
+impl Cancellation {
+    fn is_cancelled(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cancel(&self) {
+        let actions = {
+            let mut actions = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.cancelled.store(true, Ordering::Release);
+            std::mem::take(&mut *actions)
+        };
+        self.shared.changed.notify_all();
+        for action in actions {
+            action();
+        }
+    }
+
+    fn on_cancel(&self, action: Box<dyn FnOnce() + Send>) {
+        {
+            let mut actions = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.is_cancelled() {
+                actions.push(action);
+                return;
+            }
+        }
+        action();
+    }
+
+    fn wait(&self, duration: Duration) {
+        let guard = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let result =
+            self.shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
+        drop(result);
+    }
+}
+
+impl std::fmt::Debug for Cancellation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cancellation").field(&self.is_cancelled()).finish()
+    }
+}
+
+/// The calls with an id that are under way, so that they can be cancelled.
+#[derive(Clone, Default)]
+pub(crate) struct CallsInFlight {
+    calls: Arc<Mutex<HashMap<Arc<str>, Cancellation>>>,
+}
+
+impl CallsInFlight {
+    pub(crate) fn enter(&self, call_id: &Arc<str>) -> (Cancellation, InFlight) {
+        let cancellation = Cancellation::default();
+        self.lock().insert(Arc::clone(call_id), cancellation.clone());
+        (cancellation, InFlight { calls: self.clone(), call_id: Arc::clone(call_id) })
+    }
+
+    pub(crate) fn cancel(&self, call_id: &str) {
+        let found = self.lock().get(call_id).cloned();
+        if let Some(cancellation) = found {
+            cancellation.cancel();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Cancellation>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The entry of one call; it goes when this is dropped.
+pub(crate) struct InFlight {
+    calls: CallsInFlight,
+    call_id: Arc<str>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.call_id);
+    }
+}

@@ -1,0 +1,115 @@
+//! The two kinds of failure that an adapter reports, and the standard error codes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Object;
+
+/// Whether a failure was to be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// An expected failure: recorded, and the run ends gracefully.
+    Operational,
+    /// A mistake in the adapter: recorded, and the caller gets an error.
+    Bug,
+}
+
+/// A failed call or a factory's refusal.
+///
+/// ```
+/// use nexus_router_sdk::{AdapterError, code};
+/// let error = AdapterError::operational(code::TIMEOUT, "no answer after 30s")
+///     .details(serde_json::json!({ "timeout_s": 30 }));
+/// assert_eq!(error.to_string(), "TIMEOUT: no answer after 30s");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct AdapterError {
+    /// Whether the failure was to be expected.
+    pub kind: ErrorKind,
+    /// A stable name of the failure: upper-case letters, digits and underscores.
+    pub code: String,
+    /// What happened, for people. No secrets.
+    pub message: String,
+    /// What happened, for programs. No secrets.
+    #[serde(default)]
+    pub details: Object,
+}
+
+impl AdapterError {
+    /// Makes an error for an expected failure.
+    pub fn operational(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Operational, code.into(), message.into())
+    }
+
+    /// Makes an error for a mistake in the adapter.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Bug, code::BUG_ERROR.to_owned(), message.into())
+    }
+
+    /// Makes an error for a mistake in the adapter, with a code of its own.
+    pub fn bug_with_code(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Bug, code.into(), message.into())
+    }
+
+    fn new(kind: ErrorKind, code: String, message: String) -> Self {
+        Self { kind, code, message, details: Object::new() }
+    }
+
+    /// Adds details: the members of an object, or any other value under `value`.
+    pub fn details(mut self, details: Value) -> Self {
+        match details {
+            Value::Object(members) => self.details.extend(members),
+            other => {
+                self.details.insert("value".to_owned(), other);
+            }
+        }
+        self
+    }
+}
+
+impl std::fmt::Display for AdapterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for AdapterError {}
+
+/// The standard error codes. An adapter may use others and lists all of its own in the manifest.
+pub mod code {
+    /// The operation took too long.
+    pub const TIMEOUT: &str = "TIMEOUT";
+    /// The caller no longer wants the answer.
+    pub const CANCELLED: &str = "CANCELLED";
+    /// A program ended with a status other than zero.
+    pub const NONZERO_EXIT: &str = "NONZERO_EXIT";
+    /// A reply was not valid JSON, or not an object.
+    pub const INVALID_JSON: &str = "INVALID_JSON";
+    /// No network connection could be made.
+    pub const CONNECTION_FAILED: &str = "CONNECTION_FAILED";
+    /// An HTTP request failed; `details.status_code` says how.
+    pub const HTTP_ERROR: &str = "HTTP_ERROR";
+    /// The call's tool, method or arguments do not fit this adapter.
+    pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
+    /// The configuration does not fit this adapter.
+    pub const CONFIG_REJECTED: &str = "CONFIG_REJECTED";
+    /// The output is larger than the limit.
+    pub const OUTPUT_TOO_LARGE: &str = "OUTPUT_TOO_LARGE";
+    /// The adapter broke one of its own invariants.
+    pub const BUG_ERROR: &str = "BUG_ERROR";
+    /// The adapter panicked; the panic was caught at the boundary.
+    pub const ADAPTER_PANICKED: &str = "ADAPTER_PANICKED";
+
+    /// Says whether a code is well-formed: an upper-case letter, then upper-case letters, digits and
+    /// single underscores.
+    #[must_use]
+    pub fn is_well_formed(code: &str) -> bool {
+        code.starts_with(|first: char| first.is_ascii_uppercase())
+            && !code.ends_with('_')
+            && !code.contains("__")
+            && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+            && code.len() <= 64
+    }
+}

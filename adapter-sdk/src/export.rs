@@ -1,0 +1,324 @@
+//! UNSAFE room 1: what `export_adapter!` expands to. The header, the shims, and the panic guard.
+#![expect(unsafe_code, reason = "the one place of the SDK where the ABI is entered")]
+
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use nexus_router_abi::abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleResult};
+use nexus_router_abi::abi_stable::prefix_type::{PrefixRefTrait, PrefixTypeTrait};
+use nexus_router_abi::abi_stable::std_types::{ROption, RResult, RStr, RString};
+use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
+use nexus_router_abi::{
+    AdapterBox, AdapterV1, AdapterV1_TO, Answer, CompletionBox, FactoryV1, FactoryV1Ref, HostBox,
+};
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use crate::completion::{Completion, encode, error_text};
+use crate::context::{CallContext, CallsInFlight, Cancellation, Host};
+use crate::{Adapter, AdapterError, Factory, Object, code};
+
+/// Exports a factory under its function's name, with an optional manifest. One line per factory, at the
+/// top level of a module; a library may have several.
+///
+/// A library built with `panic = "abort"` does not compile: the guard at the boundary could not work.
+#[macro_export]
+macro_rules! export_adapter {
+    ($function:ident) => {
+        $crate::export_adapter!(@export $function, ::core::option::Option::None);
+    };
+    ($function:ident, $manifest:expr) => {
+        $crate::export_adapter!(@export $function, ::core::option::Option::Some(&$manifest));
+    };
+    (@export $function:ident, $manifest:expr) => {
+        const _: () = {
+            #[cfg(panic = "abort")]
+            ::core::compile_error!(
+                "nexus-router adapters need panic = \"unwind\": a panic must become a bug error, \
+                 not the end of the host"
+            );
+
+            const __NEXUS_ORIGIN: $crate::metadata::Origin = $crate::metadata::Origin {
+                package: ::core::env!("CARGO_PKG_NAME"),
+                version: ::core::env!("CARGO_PKG_VERSION"),
+                factory: ::core::stringify!($function),
+            };
+            const __NEXUS_MANIFEST: ::core::option::Option<&$crate::Manifest> = $manifest;
+
+            #[used]
+            #[unsafe(link_section = ".nexus_adapter")]
+            static __NEXUS_RECORD: [u8; $crate::metadata::record_len(&__NEXUS_ORIGIN, __NEXUS_MANIFEST)] =
+                $crate::metadata::record(&__NEXUS_ORIGIN, __NEXUS_MANIFEST);
+
+            struct __NexusExported;
+
+            impl $crate::exported::Export for __NexusExported {
+                const NAME: &'static str = ::core::stringify!($function);
+
+                fn create(
+                    adapter_id: ::core::option::Option<&str>,
+                    config: &str,
+                    host: $crate::Host,
+                ) -> ::core::result::Result<impl $crate::Adapter, $crate::AdapterError> {
+                    $crate::exported::create(&$function, adapter_id, config, host)
+                }
+            }
+
+            // A block of its own: the static bears the same name as the function above.
+            const _: () = {
+                #[unsafe(no_mangle)]
+                #[expect(non_upper_case_globals, reason = "named like the factory")]
+                pub static $function: $crate::exported::LibHeader =
+                    $crate::exported::header::<__NexusExported>();
+            };
+        };
+    };
+}
+
+/// A factory with its name, as the macro implements it.
+pub trait Export: 'static {
+    /// The name under which it is exported.
+    const NAME: &'static str;
+
+    /// Makes an adapter.
+    ///
+    /// # Errors
+    /// The factory's.
+    fn create(
+        adapter_id: Option<&str>,
+        config: &str,
+        host: Host,
+    ) -> Result<impl Adapter, AdapterError>;
+}
+
+/// Calls an author's factory function, whatever its configuration type.
+///
+/// # Errors
+/// The factory's.
+pub fn create<Marker, F: Factory<Marker>>(
+    factory: &F,
+    adapter_id: Option<&str>,
+    config: &str,
+    host: Host,
+) -> Result<F::Adapter, AdapterError> {
+    factory.make(adapter_id, config, host)
+}
+
+/// Makes the header that a library exports.
+#[must_use]
+pub const fn header<E: Export>() -> LibHeader {
+    // SAFETY: `root_module::<E>` makes a `FactoryV1Ref`, the type that the header's layout describes.
+    unsafe { LibHeader::from_constructor::<FactoryV1Ref>(root_module::<E>, CheckTypeLayout::Yes) }
+}
+
+extern "C" fn root_module<E: Export>() -> RootModuleResult {
+    // Nothing here can panic: two fields are set and leaked.
+    let factory = FactoryV1 { name: RStr::from_str(E::NAME), create: create_shim::<E> };
+    let module = factory.leak_into_prefix().to_prefix_ref();
+    // SAFETY: whoever receives it has checked the header's layout, which is that of `FactoryV1Ref`.
+    RResult::ROk(unsafe { module.cast() })
+}
+
+extern "C" fn create_shim<E: Export>(
+    adapter_id: ROption<RStr<'_>>,
+    config: RStr<'_>,
+    host: HostBox,
+) -> RResult<AdapterBox, RString> {
+    let host = Host::new(host);
+    let made = guard("factory", || {
+        let adapter_id = adapter_id.into_option().map(|id| id.as_str().to_owned());
+        E::create(adapter_id.as_deref(), config.as_str(), host.clone()).map(|adapter| {
+            let guarded = Guarded {
+                adapter: ManuallyDrop::new(adapter),
+                host: host.clone(),
+                calls: CallsInFlight::default(),
+            };
+            AdapterV1_TO::from_value(guarded, TD_Opaque)
+        })
+    });
+    match made.and_then(|made| made) {
+        Ok(adapter) => RResult::ROk(adapter),
+        Err(error) => RResult::RErr(error_text(&error).into()),
+    }
+}
+
+/// An author's adapter behind the guard.
+struct Guarded<A: Adapter> {
+    adapter: ManuallyDrop<A>,
+    host: Host,
+    calls: CallsInFlight,
+}
+
+impl<A: Adapter> AdapterV1 for Guarded<A> {
+    fn describe(&self) -> RString {
+        #[derive(serde::Serialize)]
+        struct Description<'a> {
+            adapter_id: &'a str,
+            adapter_kind: &'a str,
+            capabilities: &'a [crate::Capability],
+        }
+        let described = guard("describe", || {
+            serde_json::to_string(&Description {
+                adapter_id: self.adapter.adapter_id(),
+                adapter_kind: self.adapter.adapter_kind(),
+                capabilities: self.adapter.capabilities(),
+            })
+            .map_err(|error| AdapterError::bug(error.to_string()))
+        });
+        match described.and_then(|described| described) {
+            Ok(text) => text.into(),
+            Err(error) => serde_json::json!({ "error": error }).to_string().into(),
+        }
+    }
+
+    fn call(&self, request: RStr<'_>) -> Answer {
+        let answered = guard("call", || {
+            let request = Request::read(request.as_str())?;
+            let call_id = request.call_id.as_deref().map(Arc::from);
+            let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
+            let (cancellation, _in_flight) = entered.map_or_else(
+                || (Cancellation::default(), None),
+                |(cancellation, in_flight)| (cancellation, Some(in_flight)),
+            );
+            let context = request.context(call_id, cancellation, &self.host);
+            self.adapter.call(&context, &request.tool, &request.method, request.args)
+        });
+        // Writing an author's output cannot panic: it is plain JSON values by now.
+        encode(answered.and_then(|answer| answer))
+    }
+
+    fn start(&self, request: RStr<'_>, completion: CompletionBox) {
+        let request = match guard("start", || Request::read(request.as_str())) {
+            Ok(Ok(request)) => request,
+            Ok(Err(error)) | Err(error) => {
+                return Completion::to_host(completion, None).complete(Err(error));
+            }
+        };
+        let call_id = request.call_id.as_deref().map(Arc::from);
+        let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
+        let (cancellation, in_flight) = entered.map_or_else(
+            || (Cancellation::default(), None),
+            |(cancellation, in_flight)| (cancellation, Some(in_flight)),
+        );
+        let context = request.context(call_id, cancellation, &self.host);
+        let done = Completion::to_host(completion, in_flight);
+        let Request { tool, method, args, .. } = request;
+        // A panic drops the completion, which answers with a bug error; its text goes to the log.
+        let started = guard("start", || {
+            self.adapter.start(context, tool.into_owned(), method.into_owned(), args, done);
+        });
+        if let Err(error) = started {
+            self.host.log(crate::Level::Error, &error.to_string());
+        }
+    }
+
+    fn cancel(&self, call_id: RStr<'_>) {
+        // What an author registered with `on_cancel` runs here; a panic in it ends here too.
+        drop(guard("cancel", || self.calls.cancel(call_id.as_str())));
+    }
+
+    fn shutdown(&self) {
+        if let Err(error) = guard("shutdown", || self.adapter.shutdown()) {
+            self.host.log(crate::Level::Error, &error.to_string());
+        }
+    }
+}
+
+impl<A: Adapter> Drop for Guarded<A> {
+    fn drop(&mut self) {
+        let adapter = &mut self.adapter;
+        let dropped = guard("drop", || {
+            // SAFETY: this is the destructor; nothing uses the adapter after it.
+            unsafe { ManuallyDrop::drop(adapter) };
+        });
+        if let Err(error) = dropped {
+            self.host.log(crate::Level::Error, &error.to_string());
+        }
+    }
+}
+
+/// A request as it crosses from the host.
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    tool: Cow<'a, str>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    args: Object,
+    #[serde(borrow, default)]
+    call_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    deadline_ms: Option<u64>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl<'a> Request<'a> {
+    fn read(text: &'a str) -> Result<Self, AdapterError> {
+        serde_json::from_str(text)
+            .map_err(|error| AdapterError::bug(format!("the host's request is not valid: {error}")))
+    }
+
+    fn context(
+        &self,
+        call_id: Option<Arc<str>>,
+        cancellation: Cancellation,
+        host: &Host,
+    ) -> CallContext {
+        let deadline =
+            self.deadline_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        CallContext::new(call_id, deadline, self.dry_run, cancellation, host.clone())
+    }
+}
+
+thread_local! {
+    /// Whether this thread is inside a guard, so that the panic hook stays silent.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+    /// Where the last panic of this thread came from.
+    static PANIC_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `action` and turns a panic into a bug error. A panic that left the library would end the host.
+fn guard<T>(stage: &str, action: impl FnOnce() -> T) -> Result<T, AdapterError> {
+    quiet_panics();
+    let outer = GUARDED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(action));
+    GUARDED.set(outer);
+    result.map_err(|payload| {
+        let text = panic_text(payload.as_ref());
+        // A payload may panic when it is dropped, too.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
+        let at = PANIC_AT.take();
+        AdapterError::bug_with_code(code::ADAPTER_PANICKED, format!("panicked in {stage}: {text}"))
+            .details(serde_json::json!({ "stage": stage, "at": at }))
+    })
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "(no message)".to_owned())
+}
+
+/// Keeps guarded panics off the process' standard error, which is the host's. A library has a standard
+/// library of its own, so the hook is not the host's; threads of the author's keep the usual one.
+fn quiet_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if GUARDED.get() {
+                PANIC_AT.set(panic.location().map(ToString::to_string));
+            } else {
+                usual(panic);
+            }
+        }));
+    });
+}

@@ -1,0 +1,116 @@
+//! Everything an author needs to write an adapter for nexus-router.
+//!
+//! An adapter is a `cdylib` with one exported factory. This is a complete one:
+//!
+//! ```
+//! #![forbid(unsafe_code)]
+//! use nexus_router_sdk::{
+//!     Adapter, AdapterError, CallContext, Capability, ConfigKey, Manifest, Object, ValueType,
+//!     code, export_adapter,
+//! };
+//! use serde::Deserialize;
+//!
+//! const MANIFEST: Manifest = Manifest::new("greeter", &[Capability::Apply, Capability::DryRun])
+//!     .router_versions(">=1.2,<2")
+//!     .config(&[ConfigKey::optional("greeting", ValueType::String, "How to greet")
+//!         .default_json(r#""Hello""#)])
+//!     .error_codes(&[code::INVALID_ARGUMENT]);
+//!
+//! /// The configuration; the router has already checked it against the manifest.
+//! #[derive(Deserialize)]
+//! struct Config {
+//!     greeting: String,
+//! }
+//!
+//! struct Greeter {
+//!     adapter_id: String,
+//!     greeting: String,
+//! }
+//!
+//! impl Adapter for Greeter {
+//!     fn adapter_id(&self) -> &str {
+//!         &self.adapter_id
+//!     }
+//!
+//!     fn adapter_kind(&self) -> &str {
+//!         "greeter"
+//!     }
+//!
+//!     fn capabilities(&self) -> &[Capability] {
+//!         &[Capability::Apply, Capability::DryRun]
+//!     }
+//!
+//!     fn call(
+//!         &self,
+//!         _context: &CallContext,
+//!         tool: &str,
+//!         _method: &str,
+//!         args: Object,
+//!     ) -> Result<Object, AdapterError> {
+//!         let name = args.get("name").and_then(|name| name.as_str()).ok_or_else(|| {
+//!             AdapterError::operational(code::INVALID_ARGUMENT, "args.name must be a string")
+//!                 .details(serde_json::json!({ "tool": tool }))
+//!         })?;
+//!         let mut output = Object::new();
+//!         output.insert("text".into(), format!("{}, {name}!", self.greeting).into());
+//!         Ok(output)
+//!     }
+//! }
+//!
+//! fn create_adapter(
+//!     adapter_id: Option<&str>,
+//!     config: Config,
+//! ) -> Result<Greeter, AdapterError> {
+//!     Ok(Greeter {
+//!         adapter_id: adapter_id.unwrap_or("greeter").to_owned(),
+//!         greeting: config.greeting,
+//!     })
+//! }
+//!
+//! export_adapter!(create_adapter, MANIFEST);
+//!
+//! # fn main() {
+//! let greeter = create_adapter(None, Config { greeting: "Ahoy".into() }).unwrap();
+//! let args = serde_json::json!({ "name": "Ada" });
+//! let output = nexus_router_sdk::testing::call(&greeter, "greet", "once", args).unwrap();
+//! assert_eq!(output["text"], "Ahoy, Ada!");
+//! # }
+//! ```
+//!
+//! Errors come in two kinds, and the router treats them differently: an [operational]
+//! (AdapterError::operational) error is an expected failure and ends the run gracefully; a
+//! [bug](AdapterError::bug) says that the adapter itself is wrong. A panic is caught and becomes a bug.
+//!
+//! Never write to the process' standard output: it belongs to the host. [`CallContext::output`] and
+//! [`CallContext::log`] carry text to wherever the host wants it.
+//!
+//! The [`testing`] module checks a built library with the `nexus-router` binary, as the router would.
+
+mod adapter;
+pub mod canonical;
+mod capability;
+mod completion;
+mod context;
+mod error;
+mod export;
+mod manifest;
+pub mod metadata;
+pub mod redact;
+pub mod testing;
+
+pub use adapter::{Adapter, Factory};
+pub use capability::Capability;
+pub use completion::{Completion, wait};
+pub use context::{CallContext, Host, Level};
+pub use error::{AdapterError, ErrorKind, code};
+pub use manifest::{ConfigKey, Manifest, ValueType};
+
+/// A JSON object; keys keep the order in which they were given.
+pub type Object = serde_json::Map<String, serde_json::Value>;
+
+/// What `export_adapter!` expands to; not for direct use.
+#[doc(hidden)]
+pub mod exported {
+    pub use crate::export::{Export, create, header};
+    pub use nexus_router_abi::LibHeader;
+}

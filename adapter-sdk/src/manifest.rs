@@ -1,0 +1,137 @@
+//! The static self-description of an adapter, written by its author as a constant.
+
+use crate::Capability;
+
+/// The manifest: pure data that the router reads from the file without running any code.
+///
+/// It is advisory: the instance is the source of truth, and `nexus-router adapter validate` fails when
+/// the two disagree.
+#[derive(Clone, Copy, Debug)]
+pub struct Manifest {
+    pub(crate) kind: &'static str,
+    pub(crate) capabilities: &'static [Capability],
+    pub(crate) router_versions: Option<&'static str>,
+    pub(crate) config: Option<&'static [ConfigKey]>,
+    pub(crate) error_codes: Option<&'static [&'static str]>,
+}
+
+impl Manifest {
+    /// Makes a manifest of the two required fields.
+    #[must_use]
+    pub const fn new(kind: &'static str, capabilities: &'static [Capability]) -> Self {
+        Self { kind, capabilities, router_versions: None, config: None, error_codes: None }
+    }
+
+    /// States which routers the adapter works with, as a PEP 440 specifier such as `>=1.2,<2`.
+    #[must_use]
+    pub const fn router_versions(mut self, specifier: &'static str) -> Self {
+        self.router_versions = Some(specifier);
+        self
+    }
+
+    /// Lists every configuration key; the router refuses others.
+    #[must_use]
+    pub const fn config(mut self, keys: &'static [ConfigKey]) -> Self {
+        self.config = Some(keys);
+        self
+    }
+
+    /// Lists the error codes that calls may end with.
+    #[must_use]
+    pub const fn error_codes(mut self, codes: &'static [&'static str]) -> Self {
+        self.error_codes = Some(codes);
+        self
+    }
+}
+
+/// One key of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigKey {
+    pub(crate) name: &'static str,
+    pub(crate) value_type: ValueType,
+    pub(crate) required: bool,
+    pub(crate) default_json: Option<&'static str>,
+    pub(crate) description: &'static str,
+}
+
+impl ConfigKey {
+    /// Describes a key that must be given.
+    #[must_use]
+    pub const fn required(
+        name: &'static str,
+        value_type: ValueType,
+        description: &'static str,
+    ) -> Self {
+        Self { name, value_type, required: true, default_json: None, description }
+    }
+
+    /// Describes a key that may be left out.
+    #[must_use]
+    pub const fn optional(
+        name: &'static str,
+        value_type: ValueType,
+        description: &'static str,
+    ) -> Self {
+        Self { name, value_type, required: false, default_json: None, description }
+    }
+
+    /// Gives the value, as JSON text, that the router fills in when the key is left out.
+    #[must_use]
+    pub const fn default_json(mut self, json: &'static str) -> Self {
+        self.default_json = Some(json);
+        self
+    }
+}
+
+/// The type of a configuration value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    /// Text.
+    String,
+    /// Any number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A JSON object.
+    Object,
+    /// A JSON array.
+    Array,
+}
+
+impl ValueType {
+    /// Every type, in the order of their names.
+    pub const ALL: &[Self] =
+        &[Self::Array, Self::Boolean, Self::Number, Self::Object, Self::String];
+
+    /// Returns the name that stands in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Object => "object",
+            Self::Array => "array",
+        }
+    }
+
+    /// Returns the type of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|value_type| value_type.name() == name)
+    }
+
+    /// Says whether a value is of this type.
+    #[must_use]
+    pub const fn accepts(self, value: &serde_json::Value) -> bool {
+        use serde_json::Value;
+        matches!(
+            (self, value),
+            (Self::String, Value::String(_))
+                | (Self::Number, Value::Number(_))
+                | (Self::Boolean, Value::Bool(_))
+                | (Self::Object, Value::Object(_))
+                | (Self::Array, Value::Array(_))
+        )
+    }
+}
