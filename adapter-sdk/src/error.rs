@@ -32,9 +32,9 @@ pub struct AdapterError {
     pub code: String,
     /// What happened, for people. No secrets.
     pub message: String,
-    /// What happened, for programs. No secrets.
+    /// What happened, for programs. No secrets. Boxed, so that results stay small.
     #[serde(default)]
-    pub details: Object,
+    pub details: Box<Object>,
 }
 
 impl AdapterError {
@@ -54,7 +54,7 @@ impl AdapterError {
     }
 
     fn new(kind: ErrorKind, code: String, message: String) -> Self {
-        Self { kind, code, message, details: Object::new() }
+        Self { kind, code, message, details: Box::default() }
     }
 
     /// Adds details: the members of an object, or any other value under `value`.
