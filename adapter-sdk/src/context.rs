@@ -38,11 +38,11 @@ impl Host {
 
     /// Sends a line to the host's log.
     pub fn log(&self, level: Level, message: &str) {
-        self.log_fields(level, message, Object::new());
+        self.log_fields(level, message, &Object::new());
     }
 
     /// Sends a line with fields to the host's log.
-    pub fn log_fields(&self, level: Level, message: &str, fields: Object) {
+    pub fn log_fields(&self, level: Level, message: &str, fields: &Object) {
         self.notify(&json!({"type": "log", "level": level, "message": message, "fields": fields}));
     }
 

@@ -133,7 +133,6 @@ impl Writer<'_> {
         if number >= 10 {
             self.number(number / 10);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "one decimal digit")]
         self.byte(b'0' + (number % 10) as u8);
     }
 

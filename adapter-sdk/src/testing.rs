@@ -83,7 +83,7 @@ impl HostV1 for Recorder {
 /// ```no_run
 /// # use nexus_router_sdk::testing::Library;
 /// let library = Library::built("nexus-router-adapter-greeter");
-/// library.validate(serde_json::json!({ "greeting": "Ahoy" })).assert_ok();
+/// library.validate(&serde_json::json!({ "greeting": "Ahoy" })).assert_ok();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Library {
@@ -134,8 +134,7 @@ impl Library {
     ///
     /// # Panics
     /// When the binary cannot be run or does not answer.
-    #[must_use]
-    pub fn validate(&self, config: Value) -> Validation {
+    pub fn validate(&self, config: &Value) -> Validation {
         let config = config.to_string();
         let report = self.run(&["validate", &self.factory_ref(), "--config", &config]);
         Validation { report }
@@ -150,10 +149,10 @@ impl Library {
     /// When the binary cannot be run or does not answer.
     pub fn try_call(
         &self,
-        config: Value,
+        config: &Value,
         tool: &str,
         method: &str,
-        args: Value,
+        args: &Value,
     ) -> Result<Object, AdapterError> {
         let (config, args) = (config.to_string(), args.to_string());
         let report = self.run(&[
