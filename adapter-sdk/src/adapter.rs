@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::{AdapterError, CallContext, Capability, Completion, Host, Object};
+use crate::{AdapterError, CallContext, Capability, Completion, Host, Object, code, redact};
 
 /// One configured instance that carries out calls. Many calls may be under way at once.
 pub trait Adapter: Send + Sync + 'static {
@@ -92,6 +92,7 @@ where
 
 /// Reads the configuration. The text of serde's error may quote a value, so it is redacted.
 fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, AdapterError> {
-    serde_json::from_str(config)
-        .map_err(|error| AdapterError::operational(crate::code::CONFIG_REJECTED, error.to_string()))
+    serde_json::from_str(config).map_err(|error| {
+        AdapterError::operational(code::CONFIG_REJECTED, redact::text(&error.to_string()))
+    })
 }

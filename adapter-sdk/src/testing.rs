@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::context::Cancellation;
 use crate::{Adapter, AdapterError, CallContext, Host, Object};
@@ -40,6 +41,27 @@ impl Recorder {
     #[must_use]
     pub fn context(&self) -> CallContext {
         CallContext::new(None, None, false, Cancellation::default(), self.host())
+    }
+
+    /// Returns a context of a call that must end within `time`.
+    #[must_use]
+    pub fn context_with_time(&self, time: Duration) -> CallContext {
+        let deadline = Instant::now().checked_add(time);
+        CallContext::new(None, deadline, false, Cancellation::default(), self.host())
+    }
+
+    /// Returns a context of a call that must only pretend.
+    #[must_use]
+    pub fn dry_run_context(&self) -> CallContext {
+        CallContext::new(None, None, true, Cancellation::default(), self.host())
+    }
+
+    /// Returns a context, and what cancels its call.
+    #[must_use]
+    pub fn cancellable_context(&self) -> (CallContext, impl Fn() + Send + Sync + use<>) {
+        let cancellation = Cancellation::default();
+        let context = CallContext::new(None, None, false, cancellation.clone(), self.host());
+        (context, move || cancellation.cancel())
     }
 
     /// Returns this recorder as a host.

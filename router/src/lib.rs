@@ -1,1 +1,28 @@
-//! x
+//! nexus-router: stands between an agent and everything it may touch.
+//!
+//! The modules are listed in the order in which things flow; a module uses only modules above it.
+
+mod python_text;
+
+pub mod digest;
+
+pub mod config;
+
+mod sandbox;
+
+pub mod loader;
+
+pub mod check;
+
+pub mod registry;
+
+pub mod code;
+
+pub mod template;
+
+pub mod cli;
+
+pub use check::{Inspection, Strictness, Validation, inspect_adapter, validate_adapter};
+pub use loader::{Adapter, AdapterLoadError, Call, Loader, load_adapter};
+pub use registry::Registry;
+pub use sandbox::Limits;

@@ -1,0 +1,482 @@
+//! Finds secrets in a text, in one pass from left to right.
+//!
+//! Every step either copies what it looked at or replaces it, and looks ahead only over what it then
+//! consumes, or over blanks; so the time grows with the length of the text and no more.
+
+use super::REDACTED;
+use super::extent::{Extent, Separator, is_literal, is_word};
+use super::key::{self, Class};
+
+/// Beginnings of tokens that their issuers made recognisable.
+const KNOWN_TOKENS: &[&str] = &[
+    "AIza",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "rk_live_",
+    "sk-ant-",
+    "sk-proj-",
+    "sk_live_",
+    "xoxa-",
+    "xoxb-",
+    "xoxp-",
+    "xoxs-",
+];
+
+/// Words after `Bearer` in sentences about it.
+const NO_CREDENTIALS: &[&str] =
+    &["auth", "authentication", "authorization", "credentials", "of", "scheme", "token", "tokens"];
+
+/// Returns the text without its secrets.
+pub(super) fn text(text: &str) -> String {
+    Scan::new(text).run()
+}
+
+/// Returns the URL without its secrets.
+pub(super) fn url(url: &str) -> String {
+    let mut scan = Scan::new(url);
+    scan.enter_url(url.len());
+    let is_part = |it: char| "/?#&=".contains(it) || it.is_ascii_whitespace();
+    if url.split(is_part).next().is_some_and(|start| start.contains('@')) {
+        scan.authority();
+    }
+    scan.run()
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    extent: Extent<'a>,
+    at: usize,
+    out: String,
+    /// Where the URL ends that `at` is in, if it is in one.
+    url_end: usize,
+    /// The last `@` before `url_end`.
+    url_at_sign: Option<usize>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(text: &'a str) -> Self {
+        let out = String::with_capacity(text.len());
+        Self { text, extent: Extent { text }, at: 0, out, url_end: 0, url_at_sign: None }
+    }
+
+    fn run(mut self) -> String {
+        while let Some(character) = self.text[self.at..].chars().next() {
+            if u8::try_from(character).is_ok_and(is_word) {
+                self.word();
+            } else if let Some(end) = self.extent.pem_end(self.at) {
+                self.replace(end);
+            } else {
+                self.copy(self.at + character.len_utf8());
+            }
+        }
+        self.out
+    }
+
+    /// Handles a word, which may turn out to be a key, a scheme or a token.
+    fn word(&mut self) {
+        let (start, end) = (self.at, self.extent.word_end(self.at));
+        let word = &self.text[start..end];
+        if self.text[end..].starts_with("://") {
+            if !self.in_url() {
+                self.enter_url(self.extent.bare_end(start, false));
+            }
+            self.copy(end + 3);
+            self.authority();
+        } else if let Some(separator) = self.secret_key(start, end) {
+            self.pair(start, end, &separator);
+        } else if self.out.ends_with("--") && key::class(word) == Class::Secret {
+            self.copy(end);
+            self.flag_value();
+        } else if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
+            self.copy(end);
+            self.credentials(word);
+        } else if is_known_token(word) {
+            self.replace(end);
+        } else {
+            self.copy(end);
+        }
+    }
+
+    /// Returns what stands behind a word if the word is a secret key with a value.
+    fn secret_key(&self, start: usize, end: usize) -> Option<Separator> {
+        let separator = self.extent.separator(end)?;
+        let word = &self.text[start..end];
+        let stem = word.trim_end_matches(|last: char| last.is_ascii_digit());
+        let class = if ["key", "keys", "id"].iter().any(|it| stem.eq_ignore_ascii_case(it)) {
+            key::class(&self.text[self.extent.phrase_start(start)..end])
+        } else if self.in_url()
+            && (word.eq_ignore_ascii_case("sig") || ends_with(word, "signature"))
+        {
+            Class::Secret
+        } else {
+            key::class(word)
+        };
+        // In prose, `auth: failed` is no pair.
+        let is_pair = separator.quote.is_some() || self.extent.byte(separator.sign) == Some(b'=');
+        match class {
+            Class::Plain => None,
+            Class::Either if !is_pair || self.is_literal(separator.value) => None,
+            Class::Either | Class::Secret => Some(separator),
+        }
+    }
+
+    fn is_literal(&self, value: usize) -> bool {
+        let end = self.extent.bare_end(value, self.in_url());
+        is_literal(self.text[value..end].trim_matches(|it| "\"'`,;:)]}".contains(it)))
+    }
+
+    /// Replaces the value of a secret key.
+    fn pair(&mut self, start: usize, end: usize, separator: &Separator) {
+        let (extent, value) = (self.extent, separator.value);
+        if let Some(quote) = separator.quote {
+            let value_end = extent.literal_end(value);
+            self.copy(value);
+            quote.write(&mut self.out);
+            self.replace(value_end.unwrap_or_else(|| extent.value_end(value, self.in_url())));
+            return quote.write(&mut self.out);
+        }
+        let name = &self.text[start..end];
+        let is_authorization = ends_with(name, "authorization");
+        if is_authorization && let Some(credentials) = bearer(extent, value) {
+            self.copy(value + "bearer".len());
+            self.out.push(' ');
+            return self.replace(extent.value_end(credentials, false));
+        }
+        let is_header = is_authorization || ends_with(name, "cookie") || ends_with(name, "cookies");
+        let value_end = if is_header && extent.byte(separator.sign) == Some(b':') {
+            extent.header_end(start, value)
+        } else {
+            extent.value_end(value, self.in_url())
+        };
+        if is_api_key(name) {
+            self.copy(value);
+        } else {
+            let shown =
+                if is_authorization { name.len() - "authorization".len() } else { name.len() };
+            self.out.push_str(&name[..shown]);
+            self.out.push_str(&name[shown..].to_ascii_lowercase());
+            self.out.push_str(self.text[end..separator.sign].trim_end());
+            self.out.push('=');
+        }
+        self.replace(value_end);
+    }
+
+    /// Replaces what follows `--password`, unless it is another flag or a placeholder.
+    fn flag_value(&mut self) {
+        let value = self.extent.blanks_end(self.at);
+        let is_value = |byte: u8| !b"-<\n\r".contains(&byte);
+        if value > self.at && self.extent.byte(value).is_some_and(is_value) {
+            self.copy(value);
+            self.replace(self.extent.value_end(value, false));
+        }
+    }
+
+    /// Replaces what follows the name of an authentication scheme.
+    fn credentials(&mut self, scheme: &str) {
+        let value = self.extent.blanks_end(self.at);
+        if value == self.at {
+            return;
+        }
+        let bare = self.extent.bare_end(value, false);
+        let credentials = &self.text[value..bare];
+        let word = credentials.trim_end_matches(|last: char| last.is_ascii_punctuation());
+        let end = if scheme.eq_ignore_ascii_case("basic") {
+            holds_colon_in_base64(credentials).then_some(bare)
+        } else if NO_CREDENTIALS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
+            None
+        } else {
+            (bare > value).then(|| self.extent.value_end(value, false))
+        };
+        if let Some(end) = end {
+            self.out.push(' ');
+            self.replace(end);
+        }
+    }
+
+    /// Notes that a URL begins here.
+    fn enter_url(&mut self, end: usize) {
+        self.url_end = end;
+        self.url_at_sign = self.text[self.at..end].rfind('@').map(|index| self.at + index);
+    }
+
+    fn in_url(&self) -> bool {
+        self.at < self.url_end
+    }
+
+    /// Handles the part of a URL before the path: a password goes, and so does a token as user.
+    fn authority(&mut self) {
+        let (text, start, limit) = (self.text, self.at, self.url_end.max(self.at));
+        let path = |from: usize| {
+            text[from..limit].find(['/', '?', '#']).map_or(limit, |index| from + index)
+        };
+        let authority = &text[start..path(start)];
+        let inner = authority.rfind('@').map(|index| start + index);
+        // Behind a colon stands either a port or a password; the latter may hold a slash, or be cut off.
+        let has_port = inner.is_none()
+            && has_plain_port(authority)
+            && !(authority.ends_with(':') && self.url_at_sign.is_some());
+        let sign = inner.or(self.url_at_sign.filter(|sign| !has_port && *sign >= start));
+        if sign.is_none() && has_port {
+            return self.copy(start + authority.len());
+        }
+        let userinfo = &text[start..sign.unwrap_or(start + authority.len())];
+        let (user, password) = match userinfo.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (userinfo, None),
+        };
+        let is_token = matches!(password, Some("" | "x-oauth-basic")) || is_known_token(user);
+        if is_token && !user.is_empty() {
+            self.replace(start + user.len());
+        }
+        self.copy(start + user.len());
+        if password.is_some() {
+            self.out.push(':');
+            self.replace(start + userinfo.len());
+        }
+        self.copy(path(self.at));
+    }
+
+    fn copy(&mut self, to: usize) {
+        self.out.push_str(&self.text[self.at..to]);
+        self.at = to;
+    }
+
+    fn replace(&mut self, to: usize) {
+        self.out.push_str(REDACTED);
+        self.at = to;
+    }
+}
+
+/// Returns where the credentials begin if the value is `Bearer` and credentials.
+fn bearer(extent: Extent<'_>, value: usize) -> Option<usize> {
+    let end = value + "bearer".len();
+    let scheme = extent.text.get(value..end)?;
+    let credentials = extent.blanks_end(end);
+    let follows = extent.byte(credentials).is_some_and(|byte| !byte.is_ascii_whitespace());
+    (scheme.eq_ignore_ascii_case("bearer") && credentials > end && follows).then_some(credentials)
+}
+
+fn ends_with(name: &str, end: &str) -> bool {
+    let start = name.len().checked_sub(end.len());
+    start.and_then(|start| name.get(start..)).is_some_and(|it| it.eq_ignore_ascii_case(end))
+}
+
+fn is_api_key(name: &str) -> bool {
+    let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
+    ends_with(&letters, "apikey")
+}
+
+/// Says whether nothing but a port stands behind the host.
+fn has_plain_port(authority: &str) -> bool {
+    let host_end = if authority.starts_with('[') { authority.find(']').unwrap_or(0) } else { 0 };
+    authority[host_end..]
+        .split_once(':')
+        .is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Says whether a word has the form of a token: of a known issuer, of AWS, or a signed JWT.
+fn is_known_token(word: &str) -> bool {
+    let issued = |prefix: &&str| word.strip_prefix(*prefix).is_some_and(|rest| rest.len() >= 12);
+    let aws = word.len() == 20
+        && (word.starts_with("AKIA") || word.starts_with("ASIA"))
+        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    let jwt = word.starts_with("eyJ") && word.len() >= 20 && word.matches('.').count() == 2;
+    aws || jwt || KNOWN_TOKENS.iter().any(issued)
+}
+
+/// Says whether a word is Base64 of `user:password`, as far as it is Base64 at all.
+fn holds_colon_in_base64(word: &str) -> bool {
+    let (mut bits, mut count) = (0_u32, 0);
+    for byte in word.bytes() {
+        let six = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return false,
+        };
+        bits = (bits << 6 | u32::from(six)) & 0xffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            if (bits >> count) & 0xff == u32::from(b':') {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn pairs_lose_their_values() {
+        for (input, expected) in [
+            ("PASSWD: x y", "PASSWD=[REDACTED] y"),
+            ("db.password = 'it\\'s' z", "db.password=[REDACTED] z"),
+            ("cfg['secret'] = \"x y\";", "cfg['secret'] = '[REDACTED]';"),
+            ("api key: abc", "api key=[REDACTED]"),
+            ("access key id = abc", "access key id=[REDACTED]"),
+            ("password => 'x', a", "password=[REDACTED], a"),
+            ("token=Bearer abc d", "token=[REDACTED] d"),
+            ("{\"token\":123,\"x\":1}", "{\"token\":\"[REDACTED]\",\"x\":1}"),
+            (
+                "{\"secrets\": [\"a\", {\"b\": 1}], \"x\": 1}",
+                "{\"secrets\": \"[REDACTED]\", \"x\": 1}",
+            ),
+            ("{\"m\":\"token=abc\",\"x\":1}", "{\"m\":\"token=[REDACTED]\",\"x\":1}"),
+            ("{\"password\": \"cut o", "{\"password\": \"[REDACTED]\""),
+            (
+                r#"{"j":"{\"pwd\":\"a\\\"b c\",\"x\":1}"}"#,
+                r#"{"j":"{\"pwd\":\"[REDACTED]\",\"x\":1}"}"#,
+            ),
+            ("run --password 'a b' --x 1", "run --password [REDACTED] --x 1"),
+            ("Cookie: a=1; sid=2\nnext", "Cookie=[REDACTED]\nnext"),
+            ("-H \"Cookie: a=1; b=2\" url", "-H \"Cookie=[REDACTED]\" url"),
+            (
+                "private_key=-----BEGIN PRIVATE KEY-----\nab\n-----END PRIVATE KEY-----\nx",
+                "private_key=[REDACTED]\nx",
+            ),
+            ("tokens=abc", "tokens=[REDACTED]"),
+        ] {
+            assert_eq!(text(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        for input in [
+            "max_tokens=100 tokens=512 tokens_used: 7",
+            "the secretary: Ada; token_type=bearer",
+            "if token == nil",
+            "auth: failed",
+            "Bearer authentication is required",
+            "Basic usage: tool --token <TOKEN>",
+            "unexpected end of file at 12:30",
+            "-----BEGIN CERTIFICATE-----\nab\n-----END CERTIFICATE-----",
+            "https://example.com:8080/a@b?page=2#top http://[::1]:80/",
+            "größe=ß password=",
+        ] {
+            assert_eq!(text(input), input);
+        }
+    }
+
+    #[test]
+    fn urls_lose_their_secrets() {
+        for (input, expected) in [
+            ("http://ada:pw@h/x", "http://ada:[REDACTED]@h/x"),
+            ("http://ada:p/w?1@h/x", "http://ada:[REDACTED]@h/x"),
+            ("http://ada:cut-o", "http://ada:[REDACTED]"),
+            ("ada:pw@h:80/x", "ada:[REDACTED]@h:80/x"),
+            ("https://secret:x-oauth-basic@h", "https://[REDACTED]:[REDACTED]@h"),
+            (
+                "h/p?api%5Fkey=a&b=1&sig=c#access_token=d&e=2",
+                "h/p?api%5Fkey=[REDACTED]&b=1&sig=[REDACTED]#access_token=[REDACTED]&e=2",
+            ),
+            ("postgres://u:p@h/db?sslmode=require", "postgres://u:[REDACTED]@h/db?sslmode=require"),
+        ] {
+            assert_eq!(url(input), expected, "{input}");
+        }
+        assert_eq!(
+            text("see 'https://a:b@h/?token=c&d=e', then f"),
+            "see 'https://a:[REDACTED]@h/?token=[REDACTED]&d=e', then f"
+        );
+    }
+
+    #[test]
+    fn known_tokens_and_keys_go() {
+        let pem = "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b";
+        assert_eq!(text(pem), "a [REDACTED] b");
+        assert_eq!(text("a -----BEGIN PRIVATE KEY-----\nMIIE"), "a [REDACTED]");
+        let tokens = "ghp_0123456789abcdef AKIAABCDEFGHIJKLMNOP eyJhbGciOi.eyJzdWIiOi.abc-_def x";
+        assert_eq!(text(tokens), "[REDACTED] [REDACTED] [REDACTED] x");
+        assert_eq!(text("sent Basic dXNlcjpwYXNz."), "sent Basic [REDACTED]");
+    }
+
+    /// Text made of what the scanner looks for, in any order.
+    fn fragments() -> impl Strategy<Value = String> {
+        let fragment = prop_oneof![
+            "(password|token|Authorization|cookie|api|key|tokens|auth|bearer|Basic|sig|x)",
+            "[=:\"'`\\\\\\[\\]{}&#?/@,;<> \t\n.%_-]{1,2}",
+            "(://|--|-----BEGIN PRIVATE KEY-----|-----END |=>|\\[REDACTED\\]|5F|é|\u{a0}|1)",
+        ];
+        prop::collection::vec(fragment, 0..24).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100000))]
+
+        #[test]
+        fn redacting_twice_changes_nothing(input in fragments()) {
+            let once = text(&input);
+            prop_assert_eq!(text(&once), once.as_str());
+            let once = url(&input);
+            prop_assert_eq!(url(&once), once.as_str());
+        }
+
+        #[test]
+        fn no_text_breaks_it(input in any::<String>()) {
+            let once = text(&input);
+            prop_assert_eq!(text(&once), once);
+            drop(url(&input));
+        }
+
+        #[test]
+        fn a_planted_secret_never_comes_out(
+            secret in "[A-Za-z0-9!$%^*+/_.,;:?@#-]{10,24}",
+            template in prop::sample::select(vec![
+                "x password=* y", "pwd: *", "API-KEY: '*'", "{\"a\":1,\"clientSecret\": \"*\"}",
+                "Bearer *", "bearer *\n", "Authorization: Basic * x", "authorization: *",
+                "{\\\"token\\\":\\\"*\\\"}", "cookie: a=1; b=*; c", "--passphrase * x",
+                "private_key = \"a * b\"", "passwd => *", "secret: [1, \"*\"]",
+            ]),
+            around in fragments(),
+        ) {
+            let planted = template.replace('*', &secret);
+            let output = text(&format!("{around}\n\n{planted}"));
+            prop_assert!(!output.contains(&secret), "{}", output);
+            prop_assert!(!text(&planted).contains(&secret));
+        }
+
+        #[test]
+        fn a_planted_secret_in_a_url_never_comes_out(secret in "[A-Za-z0-9!$%*+_.-]{10,24}") {
+            for template in ["https://u:*@h", "https://h/?a=1&access_token=*&b=2", "/p?password=*"] {
+                prop_assert!(!url(&template.replace('*', &secret)).contains(&secret));
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_take_no_longer_than_they_are() {
+        for unit in [
+            "token=",
+            "auth=",
+            "a://b:c",
+            "Bearer ",
+            "basic /basic",
+            "\"token\":\"",
+            "password=[",
+            "\\\"",
+            "-----BEGIN PRIVATE KEY",
+            "Cookie: \"",
+            "key ",
+            "a-",
+            "api key id ",
+            "[{",
+            "tokens=\"",
+        ] {
+            // A quadratic scan of this would take minutes.
+            let input = unit.repeat(1_000_000 / unit.len());
+            assert!(text(&input).len() <= input.len() + REDACTED.len() * 200_000);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Judging an adapter: every check on an opened candidate, the inspection report, the documentation.
+//!
+//! A library is opened in the confined child only, never in this process.
+
+pub mod docs;
+mod inspect;
+mod list;
+pub mod render;
+mod table;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+pub use inspect::{Inspection, LibraryFacts, inspect};
+pub use list::{Listed, doc_entries, list};
+pub use table::{CHECKS, Check};
+
+use crate::config::Environment;
+use crate::loader::protocol::Observations;
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason};
+use table::{Candidate, Outcome};
+
+/// Whether unknown capabilities are failures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are.
+    #[default]
+    Strict,
+    /// They are warnings.
+    Lenient,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It holds.
+    Pass,
+    /// It does not hold, and the adapter is not ok.
+    Fail,
+    /// It does not hold, and the adapter may still be ok.
+    Warn,
+    /// It could not be looked at, because of another check.
+    Skip,
+}
+
+impl Status {
+    /// Returns the word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Warn => "warn",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckResult {
+    /// The stable id.
+    pub id: &'static str,
+    /// How it ended.
+    pub status: Status,
+    /// What was found.
+    pub message: String,
+}
+
+/// The result of validating an adapter.
+#[derive(Debug)]
+pub struct Validation {
+    /// What the instance says of itself, and its manifest; nothing when it did not load.
+    pub metadata: Option<Value>,
+    /// Every check, in order. A failed `LOAD_OK` stands alone.
+    pub checks: Vec<CheckResult>,
+    /// Why it did not load.
+    pub error: Option<AdapterLoadError>,
+}
+
+impl Validation {
+    /// Says whether no check failed.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.with_status(Status::Fail).next().is_none()
+    }
+
+    /// Returns the checks that ended with a status.
+    pub fn with_status(&self, status: Status) -> impl Iterator<Item = &CheckResult> {
+        self.checks.iter().filter(move |check| check.status == status)
+    }
+
+    /// Returns the report for programs: the peer's members, and `load_error` when it did not load.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut report = json!({
+            "ok": self.ok(),
+            "metadata": self.metadata,
+            "checks": self.checks,
+            "errors": self.with_status(Status::Fail).collect::<Vec<_>>(),
+            "warnings": self.with_status(Status::Warn).collect::<Vec<_>>(),
+        });
+        if let Some(error) = &self.error {
+            report["error"] = error.to_string().into();
+            report["load_error"] = json!({
+                "code": error.code(),
+                "reason": error.reason().code(),
+                "details": error.details(),
+                "hint": error.hint(),
+            });
+        }
+        report
+    }
+}
+
+/// Validates an adapter.
+///
+/// # Errors
+/// Only when there is no answer: the child could not be started, or private copies not be kept. Whatever
+/// is wrong with the adapter is in the validation.
+pub fn validate(
+    loader: &Loader,
+    request: &LoadRequest<'_>,
+    strictness: Strictness,
+) -> Result<Validation, AdapterLoadError> {
+    examine(loader, request, strictness).map(|(validation, _)| validation)
+}
+
+/// Validates an adapter with what the environment says, as [`load_adapter`](crate::load_adapter) does.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_adapter(
+    factory_ref: &str,
+    config: &Value,
+    strictness: Strictness,
+) -> Result<Validation, AdapterLoadError> {
+    let loader = Loader::from_environment(&Environment::read());
+    let request = LoadRequest { factory_ref, adapter_id: None, config, pin: None };
+    validate(&loader, &request, strictness)
+}
+
+/// Inspects an adapter with what the environment says, as [`load_adapter`](crate::load_adapter) does.
+///
+/// # Errors
+/// As [`validate`].
+pub fn inspect_adapter(factory_ref: &str, config: &Value) -> Result<Inspection, AdapterLoadError> {
+    let loader = Loader::from_environment(&Environment::read());
+    let request = LoadRequest { factory_ref, adapter_id: None, config, pin: None };
+    inspect(&loader, &request, Strictness::Strict)
+}
+
+/// Validates an adapter, and returns what was opened for the inspection.
+fn examine(
+    loader: &Loader,
+    request: &LoadRequest<'_>,
+    strictness: Strictness,
+) -> Result<(Validation, Option<(Opened, Observations)>), AdapterLoadError> {
+    match loader.examine(request) {
+        Ok((opened, observations)) => {
+            let candidate = Candidate::new(&opened, &observations, strictness);
+            let checks = CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
+            let metadata = Some(metadata(&candidate));
+            Ok((Validation { metadata, checks, error: None }, Some((opened, observations))))
+        }
+        Err(error) => match error.reason() {
+            Reason::DryRunUnavailable | Reason::CacheUnusable => Err(error),
+            _ => {
+                let outcome = Outcome::Fail(format!("Failed to load adapter: {error}"));
+                let checks = vec![result(&CHECKS[0], outcome)];
+                Ok((Validation { metadata: None, checks, error: Some(error) }, None))
+            }
+        },
+    }
+}
+
+fn result(check: &Check, outcome: Outcome) -> CheckResult {
+    let (status, message) = match outcome {
+        Outcome::Pass(message) => (Status::Pass, message),
+        Outcome::Fail(message) => (Status::Fail, message),
+        Outcome::Warn(message) => (Status::Warn, message),
+        Outcome::Skip(message) => (Status::Skip, message),
+    };
+    CheckResult { id: check.id, status, message }
+}
+
+fn metadata(candidate: &Candidate<'_>) -> Value {
+    let mut metadata = Map::new();
+    for field in ["adapter_id", "adapter_kind", "capabilities"] {
+        let value = match (field, candidate.capabilities()) {
+            ("capabilities", Some(sorted)) => sorted.into(),
+            _ => candidate.field(field).cloned().unwrap_or(Value::Null),
+        };
+        metadata.insert(field.to_owned(), value);
+    }
+    if let Some(manifest) = candidate.manifest() {
+        metadata.insert("manifest".to_owned(), manifest.clone());
+    }
+    metadata.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn check_table_is_well_formed_and_only_grows() {
+        let ids: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
+        let unique: BTreeSet<&&str> = ids.iter().collect();
+        assert_eq!(unique.len(), ids.len(), "an id stands twice");
+        for check in CHECKS {
+            assert!(nexus_router_sdk::code::is_well_formed(check.id), "{}", check.id);
+            assert!(check.doc.ends_with('.') && !check.remedy.is_empty(), "{}", check.id);
+        }
+        let golden = include_str!("../../tests/golden/check_ids.txt");
+        let golden: Vec<&str> = golden.lines().collect();
+        assert_eq!(&ids[..golden.len()], golden, "an id was renamed, removed or moved");
+        assert_eq!(ids.len(), golden.len(), "add the new id to tests/golden/check_ids.txt");
+    }
+}

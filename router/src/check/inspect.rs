@@ -1,0 +1,185 @@
+//! The inspection: a validation, and everything that the library tells of itself.
+
+use serde_json::{Value, json};
+
+use super::render::{RenderInput, render};
+use super::{Strictness, Validation, examine};
+use crate::loader::manifest::{ConfigParam, ManifestView};
+use crate::loader::protocol::Observations;
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened};
+
+/// What is known of an adapter.
+#[derive(Debug)]
+pub struct Inspection {
+    /// The validation.
+    pub validation: Validation,
+    /// What the file itself tells; nothing when it did not load.
+    pub library: Option<LibraryFacts>,
+    manifest: Option<Value>,
+    view: Option<ManifestView>,
+}
+
+/// What a library file tells of itself.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct LibraryFacts {
+    /// Where it is.
+    pub path: String,
+    /// The SHA-256 of the file.
+    pub sha256: String,
+    /// The size of the file.
+    pub size: usize,
+    /// The ABI that it was built for.
+    pub abi: u32,
+    /// The version of the SDK that it was built with.
+    pub sdk: String,
+    /// The package and its version.
+    pub package: String,
+    /// Every factory that it exports.
+    pub factories: Vec<String>,
+    /// The confinement under which it was tried.
+    pub confinement: String,
+}
+
+/// Inspects an adapter.
+///
+/// # Errors
+/// As [`validate`](super::validate).
+pub fn inspect(
+    loader: &Loader,
+    request: &LoadRequest<'_>,
+    strictness: Strictness,
+) -> Result<Inspection, AdapterLoadError> {
+    let (validation, opened) = examine(loader, request, strictness)?;
+    let library = opened.as_ref().map(|(opened, observations)| facts(opened, observations));
+    let (manifest, view) = match opened {
+        Some((opened, _)) => (opened.record.manifest.filter(Value::is_object), opened.view),
+        None => (None, None),
+    };
+    Ok(Inspection { validation, library, manifest, view })
+}
+
+fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
+    let record = &opened.record;
+    let confinement = &observations.confinement;
+    LibraryFacts {
+        path: opened.path.display().to_string(),
+        sha256: opened.digest().to_string(),
+        size: opened.size(),
+        abi: record.abi,
+        sdk: record.sdk.clone(),
+        package: format!("{} {}", record.package, record.version),
+        factories: opened.records.iter().map(|record| record.factory.clone()).collect(),
+        confinement: format!("landlock {}, seccomp {}", confinement.landlock, confinement.seccomp),
+    }
+}
+
+impl Inspection {
+    /// Says whether no check failed.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.validation.ok()
+    }
+
+    /// Returns the instance's id.
+    #[must_use]
+    pub fn adapter_id(&self) -> Option<&str> {
+        self.metadata("adapter_id")?.as_str()
+    }
+
+    /// Returns the instance's kind.
+    #[must_use]
+    pub fn adapter_kind(&self) -> Option<&str> {
+        self.metadata("adapter_kind")?.as_str()
+    }
+
+    /// Returns the instance's capabilities, as far as they are strings.
+    #[must_use]
+    pub fn capabilities(&self) -> Vec<String> {
+        let items = self.metadata("capabilities").and_then(Value::as_array).into_iter().flatten();
+        items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    }
+
+    /// Returns the parameters of the configuration, by name.
+    #[must_use]
+    pub fn config_params(&self) -> &[ConfigParam] {
+        self.view.as_ref().map_or(&[], |view| &view.config)
+    }
+
+    /// Returns the error codes of the manifest.
+    #[must_use]
+    pub fn error_codes(&self) -> &[String] {
+        self.view.as_ref().map_or(&[], |view| &view.error_codes)
+    }
+
+    /// Returns the router versions that the manifest supports.
+    #[must_use]
+    pub fn supported_router_versions(&self) -> Option<&str> {
+        self.view.as_ref()?.supported_router_versions.as_deref()
+    }
+
+    /// Returns the report for people.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let checks: Vec<(&str, &str, &str)> = self
+            .validation
+            .checks
+            .iter()
+            .map(|check| (check.id, check.status.name(), check.message.as_str()))
+            .collect();
+        let extra = self.library.as_ref().map(LibraryFacts::lines).unwrap_or_default();
+        render(&RenderInput {
+            ok: self.ok(),
+            adapter_id: self.adapter_id(),
+            adapter_kind: self.adapter_kind(),
+            capabilities: &self.capabilities(),
+            checks: &checks,
+            manifest_present_and_non_empty: self
+                .manifest
+                .as_ref()
+                .and_then(Value::as_object)
+                .is_some_and(|manifest| !manifest.is_empty()),
+            supported_router_versions: self.supported_router_versions(),
+            error_codes: self.error_codes(),
+            config_params: self.config_params(),
+            extra: &extra,
+        })
+    }
+
+    /// Returns the report for programs: the peer's members, and `library`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let params = self.config_params();
+        let stated = |key: &str| self.manifest.as_ref().is_some_and(|m| m.get(key).is_some());
+        json!({
+            "ok": self.ok(),
+            "adapter_id": self.adapter_id(),
+            "adapter_kind": self.adapter_kind(),
+            "capabilities": self.validation.metadata.is_some().then(|| self.capabilities()),
+            "supported_router_versions": self.supported_router_versions(),
+            "config_params": (!params.is_empty()).then_some(params),
+            "error_codes": stated("error_codes").then(|| self.error_codes()),
+            "manifest": self.manifest,
+            "validation": self.validation.to_json(),
+            "library": self.library,
+        })
+    }
+
+    fn metadata(&self, field: &str) -> Option<&Value> {
+        self.validation.metadata.as_ref()?.get(field)
+    }
+}
+
+impl LibraryFacts {
+    fn lines(&self) -> Vec<(String, String)> {
+        let line = |label: &str, value: String| (label.to_owned(), value);
+        vec![
+            line("File", self.path.clone()),
+            line("SHA-256", self.sha256.clone()),
+            line("Size", format!("{} bytes", self.size)),
+            line("Package", self.package.clone()),
+            line("ABI", format!("{} (SDK {})", self.abi, self.sdk)),
+            line("Factories", self.factories.join(", ")),
+            line("Tried under", self.confinement.clone()),
+        ]
+    }
+}

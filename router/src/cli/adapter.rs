@@ -1,0 +1,159 @@
+//! `nexus-router adapter …`: the verbs, and the options that they share.
+
+mod docs;
+mod inspect;
+mod list;
+mod new;
+mod trial;
+mod validate;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use super::{Answer, Error};
+use crate::check::Strictness;
+use crate::config::{ConfigFile, Environment};
+use crate::digest::Digest;
+use crate::loader::{AdapterPath, LoadRequest, Loader};
+
+#[derive(Subcommand)]
+pub(super) enum Verb {
+    /// List every adapter on the adapter path, without running any of them.
+    List(list::Arguments),
+    /// Validate an adapter: the gate for continuous integration. Exits 0 if it is ok, 1 if not.
+    Validate(validate::Arguments),
+    /// Validate an adapter and report everything that is known of it.
+    Inspect(inspect::Arguments),
+    /// Write Markdown documentation of every adapter on the path, from their manifests alone.
+    Docs(docs::Arguments),
+    /// Create a crate for a new adapter.
+    New(new::Arguments),
+    /// Make one call in a confined child, which has neither network nor files to write.
+    Try(trial::Arguments),
+}
+
+pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error> {
+    match verb {
+        Verb::List(arguments) => list::run(&arguments, environment),
+        Verb::Validate(arguments) => validate::run(&arguments, environment),
+        Verb::Inspect(arguments) => inspect::run(&arguments, environment),
+        Verb::Docs(arguments) => docs::run(&arguments, environment),
+        Verb::New(arguments) => new::run(&arguments, environment),
+        Verb::Try(arguments) => trial::run(&arguments, environment),
+    }
+}
+
+/// Where adapters are.
+#[derive(clap::Args)]
+struct Search {
+    /// A directory with adapters; may be given more than once, and comes before all others: those of
+    /// `NEXUS_ROUTER_ADAPTER_PATH`, of router.toml, and the directory of this program.
+    #[arg(long, value_name = "DIR")]
+    adapter_path: Vec<PathBuf>,
+    /// The router's configuration file [default: router.toml, if there is one].
+    #[arg(long, value_name = "FILE")]
+    config_file: Option<PathBuf>,
+}
+
+impl Search {
+    fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
+        let named = self.config_file.as_deref().or(environment.config_file.as_deref());
+        let config = ConfigFile::find(named)?;
+        let mut loader = Loader::from_environment(environment);
+        let beside = environment.executable.as_deref().and_then(std::path::Path::parent);
+        let directories = self.adapter_path.iter().chain(&environment.adapter_path);
+        let directories = directories.chain(&config.adapter_path).cloned();
+        loader.adapter_path = AdapterPath::new(directories.chain(beside.map(PathBuf::from)));
+        Ok(loader)
+    }
+}
+
+/// Which adapter, and how it is configured.
+#[derive(clap::Args)]
+struct Target {
+    /// The factory: module:function, or the path of a library and a function.
+    factory_ref: String,
+    /// The configuration as a JSON object, or @FILE to read it from a file.
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    config: String,
+    /// The id of the instance, instead of the adapter's own default.
+    #[arg(long, value_name = "ID")]
+    adapter_id: Option<String>,
+    /// The SHA-256 that the library file must have.
+    #[arg(long, value_name = "SHA256")]
+    pin: Option<Digest>,
+    /// How many seconds the library may take.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
+    #[command(flatten)]
+    search: Search,
+}
+
+impl Target {
+    fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
+        let mut loader = self.search.loader(environment)?;
+        if let Some(time) = self.time_limit {
+            loader.limits.time = time;
+        }
+        Ok(loader)
+    }
+
+    fn request<'a>(&'a self, config: &'a Value) -> LoadRequest<'a> {
+        LoadRequest {
+            factory_ref: &self.factory_ref,
+            adapter_id: self.adapter_id.as_deref(),
+            config,
+            pin: self.pin,
+        }
+    }
+
+    fn config(&self) -> Result<Value, Error> {
+        read_object("--config", &self.config)
+    }
+}
+
+/// Reads a JSON object that was given as an option, or in a file. The text may hold secrets, so it is
+/// not repeated.
+fn read_object(option: &str, text: &str) -> Result<Value, Error> {
+    let hint = "write a JSON object such as '{\"key\": \"value\"}', or @FILE";
+    let (text, place) = match text.strip_prefix('@') {
+        None => (text.to_owned(), option.to_owned()),
+        Some(file) => {
+            let read = std::fs::read_to_string(file).map_err(|error| {
+                Error::usage(format!("cannot read {file}: {error}"), "check the path after the @")
+            })?;
+            (read, file.to_owned())
+        }
+    };
+    match serde_json::from_str(&text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(_) => Err(Error::usage(format!("{place} is not a JSON object"), hint)),
+        Err(error) => Err(Error::usage(format!("{place} is not JSON: {error}"), hint)),
+    }
+}
+
+/// Whether unknown capabilities are failures.
+#[derive(clap::Args)]
+struct StrictnessOption {
+    /// Report unknown capabilities as warnings.
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl StrictnessOption {
+    fn strictness(&self) -> Strictness {
+        if self.lenient { Strictness::Lenient } else { Strictness::Strict }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if duration.is_zero() || duration > Duration::from_secs(3600) {
+        return Err("must be more than 0 and at most 3600".to_owned());
+    }
+    Ok(duration)
+}

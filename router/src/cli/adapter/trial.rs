@@ -1,0 +1,86 @@
+//! `nexus-router adapter try REF TOOL METHOD`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::output::{Format, Output};
+use super::super::{Answer, Error};
+use super::{Target, read_object};
+use crate::config::Environment;
+use crate::loader::{Call, Notice, Trial};
+use crate::python_text::visible;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// The tool.
+    tool: String,
+    /// The method of the tool.
+    method: String,
+    /// The arguments as a JSON object, or @FILE to read them from a file.
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    args: String,
+    /// Ask the adapter only to pretend.
+    #[arg(long)]
+    dry_run: bool,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
+    let config = arguments.target.config()?;
+    let Value::Object(args) = read_object("--args", &arguments.args)? else { unreachable!() };
+    let loader = arguments.target.loader(environment)?;
+    // The adapter should give up by itself before it is killed.
+    let time = loader.limits.time.saturating_sub(Duration::from_millis(500));
+    let call = Call {
+        time: Some(time),
+        dry_run: arguments.dry_run,
+        ..Call::new(&arguments.tool, &arguments.method, &args)
+    };
+    let trial = loader.try_call(&arguments.target.request(&config), &call)?;
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Format::Json => output.json(&as_json(&trial))?,
+        Format::Human | Format::Github => human(&mut output, &trial)?,
+    }
+    Ok(if trial.answer.is_ok() { Answer::Yes } else { Answer::No })
+}
+
+fn as_json(trial: &Trial) -> Value {
+    let mut report = match &trial.answer {
+        Ok(output) => json!({ "output": output }),
+        Err(error) => json!({ "error": error }),
+    };
+    report["notices"] = json!(trial.notices);
+    report
+}
+
+#[expect(clippy::print_stderr, reason = "what the adapter tells is no data")]
+fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
+    for notice in &trial.notices {
+        match notice {
+            Notice::Log { level, message, .. } => eprintln!("{level}: {}", visible(message)),
+            Notice::Progress { done, total: Some(total), message, .. } => {
+                eprintln!("progress: {done} of {total} {}", visible(message));
+            }
+            Notice::Progress { done, message, .. } => {
+                eprintln!("progress: {done} {}", visible(message));
+            }
+            Notice::Output { text, .. } => eprintln!("output: {}", visible(text.trim_end())),
+        }
+    }
+    match &trial.answer {
+        Ok(object) => output.json(&Value::Object(object.clone())),
+        Err(error) => {
+            eprintln!("error[{}]: {}", visible(&error.code), visible(&error.message));
+            if !error.details.is_empty() {
+                eprintln!("details: {}", Value::Object((*error.details).clone()));
+            }
+            Ok(())
+        }
+    }
+}

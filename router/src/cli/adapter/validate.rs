@@ -1,0 +1,85 @@
+//! `nexus-router adapter validate REF`.
+
+use super::super::output::{Format, Output, columns};
+use super::super::{Answer, Error};
+use super::{StrictnessOption, Target};
+use crate::check::{CHECKS, Status, Validation, validate};
+use crate::config::Environment;
+use crate::python_text::visible;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    strictness: StrictnessOption,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
+    let config = arguments.target.config()?;
+    let loader = arguments.target.loader(environment)?;
+    let request = arguments.target.request(&config);
+    let validation = validate(&loader, &request, arguments.strictness.strictness())?;
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Format::Json => output.json(&validation.to_json())?,
+        Format::Human => human(&mut output, &validation)?,
+        Format::Github => github(&mut output, &validation)?,
+    }
+    Ok(if validation.ok() { Answer::Yes } else { Answer::No })
+}
+
+fn human(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
+    let rows: Vec<Vec<String>> = validation
+        .checks
+        .iter()
+        .map(|check| vec![check.id.to_owned(), visible(&check.message)])
+        .collect();
+    for (check, line) in validation.checks.iter().zip(columns(&rows)) {
+        output.line(&format!("{} {line}", output.sign(check.status)))?;
+        if check.status == Status::Fail {
+            output.line(&format!("  hint: {}", remedy(check.id, validation)))?;
+        }
+    }
+    let count = |status| validation.with_status(status).count();
+    let verdict = if validation.ok() { "ok" } else { "not ok" };
+    output.line("")?;
+    output.line(&format!(
+        "{verdict}: {} passed, {} failed, {} warned, {} skipped",
+        count(Status::Pass),
+        count(Status::Fail),
+        count(Status::Warn),
+        count(Status::Skip)
+    ))
+}
+
+fn github(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
+    for check in &validation.checks {
+        let message = escape(&check.message);
+        match check.status {
+            Status::Fail => {
+                let hint = escape(&remedy(check.id, validation));
+                output.line(&format!("::error title={}::{message}%0Ahint: {hint}", check.id))?;
+            }
+            Status::Warn => output.line(&format!("::warning title={}::{message}", check.id))?,
+            Status::Pass => output.line(&format!("PASS: {}", check.id))?,
+            Status::Skip => output.line(&format!("SKIP: {}", check.id))?,
+        }
+    }
+    Ok(())
+}
+
+/// Escapes the data of a workflow command: a message cannot end the command and begin another.
+fn escape(message: &str) -> String {
+    visible(message).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn remedy(id: &str, validation: &Validation) -> String {
+    if let Some(error) = &validation.error {
+        return format!("{} [{}]", visible(error.hint()), error.reason().code());
+    }
+    CHECKS.iter().find(|check| check.id == id).map_or("", |check| check.remedy).to_owned()
+}

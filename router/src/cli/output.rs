@@ -1,0 +1,74 @@
+//! How answers are written: formats, colours, and text from foreign libraries made harmless.
+
+use std::io::{IsTerminal as _, Write};
+
+use serde_json::Value;
+
+use crate::check::Status;
+use crate::config::Environment;
+
+/// The format of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Human,
+    /// For programs.
+    Json,
+    /// For GitHub workflows: annotations.
+    Github,
+}
+
+/// A writer to standard output that knows whether colours are welcome.
+pub(super) struct Output {
+    colors: bool,
+    out: std::io::StdoutLock<'static>,
+}
+
+impl Output {
+    pub(super) fn new(environment: &Environment) -> Self {
+        let stdout = std::io::stdout();
+        let colors = stdout.is_terminal() && !environment.no_color;
+        Self { colors, out: stdout.lock() }
+    }
+
+    pub(super) fn line(&mut self, text: &str) -> std::io::Result<()> {
+        writeln!(self.out, "{text}")
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> std::io::Result<()> {
+        write!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
+    pub(super) fn json(&mut self, value: &Value) -> std::io::Result<()> {
+        serde_json::to_writer_pretty(&mut self.out, value)?;
+        writeln!(self.out)
+    }
+
+    /// Returns the sign of a status, coloured if colours are welcome.
+    pub(super) fn sign(&self, status: Status) -> String {
+        let (sign, color) = match status {
+            Status::Pass => ("✓", 32),
+            Status::Fail => ("✗", 31),
+            Status::Warn => ("⚠", 33),
+            Status::Skip => ("○", 90),
+        };
+        if self.colors { format!("\x1b[{color}m{sign}\x1b[0m") } else { sign.to_owned() }
+    }
+}
+
+/// Lays out rows as columns, two blanks apart.
+pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        })
+        .collect()
+}

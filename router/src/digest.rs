@@ -1,0 +1,88 @@
+//! Content digests: SHA-256, written as lower-case hexadecimal.
+
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Returns the digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the digest of several parts. Each is preceded by its length, so that moving a byte from
+    /// one part to the next gives another digest.
+    #[must_use]
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hasher = Sha256::new();
+        for part in parts {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(hasher.finalize().into())
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl std::str::FromStr for Digest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        let text = text.strip_prefix("sha256:").unwrap_or(text);
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(ParseDigestError);
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| ParseDigestError)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The text is no SHA-256 digest.
+#[derive(Debug, thiserror::Error)]
+#[error("a SHA-256 digest is 64 hexadecimal digits")]
+pub struct ParseDigestError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_reads_back() {
+        let digest = Digest::of(b"abc");
+        let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(text.parse::<Digest>().unwrap(), digest);
+        assert_eq!(format!("sha256:{text}").parse::<Digest>().unwrap(), digest);
+        for bad in ["", "ba", &text[1..], &format!("{}é", &text[..62]), &text.replace('b', "+")] {
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parts_do_not_run_together() {
+        assert_ne!(Digest::of_parts(&[b"ab", b"c"]), Digest::of_parts(&[b"a", b"bc"]));
+    }
+}

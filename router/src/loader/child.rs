@@ -1,0 +1,150 @@
+//! The child process of a dry run: confines itself, opens the library, and tells what it saw.
+//!
+//! The host talks to it over a socket that is its standard input. The library gets an empty standard
+//! input instead, and what it prints goes to the host as text for error messages.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nexus_router_sdk::{AdapterError, code};
+
+use super::adapter::MAX_ANSWER;
+use super::library::{Factory, Instance, Stage};
+use super::notice;
+use super::protocol::{Job, Message, Observations, Task};
+use super::side_effects::ProcessState;
+use crate::sandbox;
+
+/// The first argument that makes the binary a child. Not for people.
+pub const CHILD_ARGUMENT: &str = "__adapter-child";
+
+/// Runs as the child of a dry run. The `nexus-router` binary does so when its first argument is
+/// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
+#[must_use]
+pub fn run_child() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The host has gone or speaks another language; there is nobody to tell.
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+fn work() -> io::Result<()> {
+    let mut line = Vec::new();
+    io::stdin().lock().read_until(b'\n', &mut line)?;
+    let job: Job = serde_json::from_slice(&line)?;
+    let confinement = sandbox::enter(job.limits)?;
+    // Made after the inherited descriptors were closed; now the library cannot reach it as input.
+    let wire = Wire::over_standard_input()?;
+    let before = ProcessState::now();
+    let observed = try_library(&job, &wire, &before)?;
+    if let Some(mut observations) = observed {
+        observations.confinement = confinement;
+        wire.send(&Message::Stage(Stage::Exit))?;
+        wire.send(&Message::Done(observations))?;
+    }
+    Ok(())
+}
+
+/// Goes through the library's life. Nothing is returned when it ended early, as the host then knows.
+fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Option<Observations>> {
+    // A failed send shows at the next one; a stage is only the place of a crash.
+    let stage = |stage| drop(wire.send(&Message::Stage(stage)));
+    let path = Path::new(OsStr::from_bytes(&job.library));
+    let factory = match Factory::open(path, &job.function, stage) {
+        Ok(factory) => factory,
+        Err(error) => {
+            let reason = error.reason.code().to_owned();
+            wire.send(&Message::Refused { reason, text: error.text })?;
+            return Ok(None);
+        }
+    };
+    let config = serde_json::to_string(&job.config)?;
+    let create = || -> Result<Instance, String> {
+        let wire = wire.clone();
+        let sink = Arc::new(move |notice| drop(wire.send(&Message::Notice(notice))));
+        factory.create(job.adapter_id.as_deref(), &config, notice::host(sink))
+    };
+    stage(Stage::Factory);
+    let instance = match create() {
+        Ok(instance) => instance,
+        Err(error) => {
+            wire.send(&Message::FactoryFailed { error })?;
+            return Ok(None);
+        }
+    };
+    stage(Stage::Describe);
+    let mut observations =
+        Observations { description: instance.describe(), ..Observations::default() };
+    match &job.task {
+        Task::Load => {}
+        Task::Examine => {
+            observations.side_effects = before.changes(&ProcessState::now());
+            stage(Stage::Factory);
+            let second = create();
+            stage(Stage::Drop);
+            instance.shutdown();
+            drop(instance);
+            stage(Stage::Describe);
+            observations.second_instance = compare_second(&observations.description, second);
+            return Ok(Some(observations));
+        }
+        Task::Call { request } => {
+            stage(Stage::Call);
+            let answer = match instance.call(request) {
+                Ok(text) if text.len() > MAX_ANSWER => Err(too_large(text.len())),
+                answer => answer,
+            };
+            wire.send(&Message::Answer(answer))?;
+        }
+    }
+    stage(Stage::Drop);
+    instance.shutdown();
+    drop(instance);
+    Ok(Some(observations))
+}
+
+fn too_large(length: usize) -> String {
+    let message = format!("the answer has {length} bytes; the limit is {MAX_ANSWER}");
+    let error = AdapterError::operational(code::OUTPUT_TOO_LARGE, message);
+    serde_json::to_string(&error).unwrap_or_default()
+}
+
+/// Tells how a second instance, which has outlived the first, differs from it.
+fn compare_second(first: &str, second: Result<Instance, String>) -> Option<String> {
+    match second {
+        Err(error) => Some(format!("the second call of the factory failed: {error}")),
+        Ok(second) => {
+            let description = second.describe();
+            (description != first)
+                .then(|| format!("the first describes itself as {first}, the second as {description}"))
+        }
+    }
+}
+
+/// The child's end of the socket.
+#[derive(Clone)]
+struct Wire(Arc<Mutex<File>>);
+
+impl Wire {
+    /// Takes the socket from standard input and puts nothing in its place.
+    fn over_standard_input() -> io::Result<Self> {
+        // As a file, it is written with `write`; a stream would use `send`, which is denied by now.
+        let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let nothing = File::open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing)?;
+        Ok(Self(Arc::new(Mutex::new(socket))))
+    }
+
+    fn send(&self, message: &Message) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+    }
+}

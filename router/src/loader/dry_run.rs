@@ -1,0 +1,293 @@
+//! The host's side of a dry run: starts the child, listens until a deadline, and names its end.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::child::CHILD_ARGUMENT;
+use super::library::Stage;
+use super::notice::Notice;
+use super::protocol::{Job, Message, Observations};
+
+/// How unknown libraries are tried before a host opens them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    /// In a confined child: this program, with [`CHILD_ARGUMENT`] as its argument.
+    Helper(PathBuf),
+    /// Not at all. A library that crashes when it is opened then takes the host with it.
+    Off,
+}
+
+/// The child may print this much before the rest is dropped.
+const MAX_PRINTED: usize = 16 * 1024;
+
+/// A longer line of the child ends it. An answer has its own, lower limit.
+const MAX_LINE: usize = 80 * 1024 * 1024;
+
+/// More notices are dropped.
+const MAX_NOTICES: usize = 1000;
+
+/// What came of a dry run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) end: End,
+    /// The step that the child had reached.
+    pub(super) stage: Stage,
+    /// What the library printed.
+    pub(super) printed: String,
+    /// What the adapter told the host.
+    pub(super) notices: Vec<Notice>,
+    /// The answer to the call.
+    pub(super) answer: Option<Result<String, String>>,
+}
+
+/// How a dry run ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// As it should.
+    Done(Box<Observations>),
+    /// The library could not be opened; the reason's code, and the text behind it.
+    Refused { reason: String, text: String },
+    /// The factory returned this error text.
+    FactoryFailed { error: String },
+    /// A signal killed the child.
+    Crashed { signal: i32 },
+    /// The child ended by itself before it was done.
+    Exited { code: i32 },
+    /// The child was killed at the deadline.
+    TimedOut { limit: Duration },
+}
+
+/// Runs a job in a child.
+pub(super) fn run(
+    helper: &Path,
+    library_path: Option<&OsString>,
+    job: &Job,
+) -> io::Result<Outcome> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let (printed, printing) = io::pipe()?;
+    let mut command = Command::new(helper);
+    command
+        .arg(CHILD_ARGUMENT)
+        .env_clear()
+        .envs(library_path.map(|path| ("LD_LIBRARY_PATH", path)))
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(printing.try_clone()?)
+        .stderr(printing)
+        .process_group(0);
+    let child = command.spawn()?;
+    // The command holds the child's ends; the socket must see the end when the child goes.
+    drop(command);
+    Watch::new(child, ours, printed)?.follow(job)
+}
+
+/// A child under watch. It is killed and reaped when this is dropped.
+struct Watch {
+    child: Child,
+    pidfd: OwnedFd,
+    socket: UnixStream,
+    printed_pipe: io::PipeReader,
+    line: Vec<u8>,
+    outcome: Outcome,
+}
+
+impl Watch {
+    fn new(child: Child, socket: UnixStream, printed_pipe: io::PipeReader) -> io::Result<Self> {
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let outcome = Outcome {
+            end: End::Exited { code: 0 },
+            stage: Stage::Start,
+            printed: String::new(),
+            notices: Vec::new(),
+            answer: None,
+        };
+        Ok(Self { child, pidfd, socket, printed_pipe, line: Vec::new(), outcome })
+    }
+
+    fn follow(mut self, job: &Job) -> io::Result<Outcome> {
+        let deadline = Instant::now() + job.limits.time;
+        let mut text = serde_json::to_vec(job)?;
+        text.push(b'\n');
+        // A child that died at once shows as a broken pipe; its status says more.
+        drop((&self.socket).write_all(&text));
+        self.socket.set_nonblocking(true)?;
+        rustix::io::ioctl_fionbio(&self.printed_pipe, true)?;
+        let mut end = None;
+        let (mut listening, mut printing) = (true, true);
+        let status = loop {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                self.outcome.end = End::TimedOut { limit: job.limits.time };
+                return Ok(self.give_up());
+            };
+            let ready = self.wait(left, listening, printing)?;
+            if ready.printed {
+                printing = self.read_printed()?;
+            }
+            if ready.message {
+                match self.read_messages(&mut end)? {
+                    Reading::More => {}
+                    Reading::Ended => listening = false,
+                    Reading::Flooded => {
+                        self.outcome.end = End::Crashed { signal: Signal::KILL.as_raw() };
+                        return Ok(self.give_up());
+                    }
+                }
+            } else if ready.exited {
+                break self.child.wait()?;
+            }
+        };
+        self.read_printed()?;
+        self.outcome.end = match (end, ended_by(status)) {
+            // Destructors of the library run after the last message, and may still crash.
+            (Some(end @ End::Done(_)), None) => end,
+            (Some(End::Done(_)) | None, Some(how)) => how,
+            (Some(end), _) => end,
+            (None, None) => End::Exited { code: 0 },
+        };
+        Ok(std::mem::replace(&mut self.outcome, empty()))
+    }
+
+    fn wait(&self, left: Duration, listening: bool, printing: bool) -> io::Result<Ready> {
+        let none = PollFlags::empty();
+        let flags = |wanted| if wanted { PollFlags::IN } else { none };
+        // A closed end that is not asked about would still wake; it is left out instead.
+        let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
+        if listening {
+            fds.push(PollFd::new(&self.socket, flags(true)));
+        }
+        if printing {
+            fds.push(PollFd::new(&self.printed_pipe, flags(true)));
+        }
+        let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |index: Option<usize>| index.is_some_and(|i| fds[i].revents() != none);
+        Ok(Ready {
+            exited: is_ready(Some(0)),
+            message: is_ready(listening.then_some(1)),
+            printed: is_ready(printing.then_some(1 + usize::from(listening))),
+        })
+    }
+
+    /// Reads what has been printed; false when nothing more can come.
+    fn read_printed(&mut self) -> io::Result<bool> {
+        let mut block = [0; 4096];
+        loop {
+            match self.printed_pipe.read(&mut block) {
+                Ok(0) => return Ok(false),
+                Ok(read) => {
+                    let room = MAX_PRINTED.saturating_sub(self.outcome.printed.len());
+                    let kept = &block[..read.min(room)];
+                    self.outcome.printed.push_str(&String::from_utf8_lossy(kept));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn read_messages(&mut self, end: &mut Option<End>) -> io::Result<Reading> {
+        let mut block = [0; 64 * 1024];
+        let read = match (&self.socket).read(&mut block) {
+            Ok(0) => return Ok(Reading::Ended),
+            Ok(read) => read,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(Reading::More),
+                    io::ErrorKind::ConnectionReset => Ok(Reading::Ended),
+                    _ => Err(error),
+                };
+            }
+        };
+        for part in block[..read].split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                // A line that is no message comes from the library's own writing; it is not believed.
+                if let Ok(message) = serde_json::from_slice(&line) {
+                    self.take(message, end);
+                }
+            }
+        }
+        Ok(if self.line.len() > MAX_LINE { Reading::Flooded } else { Reading::More })
+    }
+
+    fn take(&mut self, message: Message, end: &mut Option<End>) {
+        match message {
+            Message::Stage(stage) => self.outcome.stage = stage,
+            Message::Refused { reason, text } => *end = Some(End::Refused { reason, text }),
+            Message::FactoryFailed { error } => *end = Some(End::FactoryFailed { error }),
+            Message::Notice(notice) if self.outcome.notices.len() < MAX_NOTICES => {
+                self.outcome.notices.push(notice);
+            }
+            Message::Notice(_) => {}
+            Message::Answer(answer) => self.outcome.answer = Some(answer),
+            Message::Done(observations) => *end = Some(End::Done(Box::new(observations))),
+        }
+    }
+
+    /// Kills the child and returns what is known.
+    fn give_up(mut self) -> Outcome {
+        self.kill();
+        // What was printed before may tell why.
+        drop(self.read_printed());
+        std::mem::replace(&mut self.outcome, empty())
+    }
+
+    fn kill(&mut self) {
+        // The child is not reaped before `wait`, so neither its id nor its group's is anybody else's.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        drop(self.child.wait());
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+        }
+    }
+}
+
+struct Ready {
+    exited: bool,
+    message: bool,
+    printed: bool,
+}
+
+enum Reading {
+    More,
+    Ended,
+    Flooded,
+}
+
+fn empty() -> Outcome {
+    Outcome {
+        end: End::Exited { code: 0 },
+        stage: Stage::Start,
+        printed: String::new(),
+        notices: Vec::new(),
+        answer: None,
+    }
+}
+
+/// Tells how a child ended, unless it ended well.
+fn ended_by(status: ExitStatus) -> Option<End> {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => Some(End::Crashed { signal }),
+        (None, Some(0)) => None,
+        (None, code) => Some(End::Exited { code: code.unwrap_or(-1) }),
+    }
+}

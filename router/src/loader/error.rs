@@ -1,0 +1,249 @@
+//! The only error of loading, and the stable reasons for it.
+
+use nexus_router_sdk::Object;
+use serde_json::Value;
+
+/// Why an adapter was not loaded.
+///
+/// This is the one error type of [`load_adapter`](super::load_adapter), whatever went wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub struct AdapterLoadError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    factory_ref: String,
+    reason: Reason,
+    message: String,
+    hint: Option<String>,
+    cause: Option<Cause>,
+}
+
+/// What lies behind a failed load.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// What it says. No secrets.
+    pub text: String,
+    /// What kind of thing it is, such as `io::Error` or `signal`.
+    pub cause_type: String,
+}
+
+impl AdapterLoadError {
+    /// The error code under which failed loads are recorded.
+    pub const CODE: &str = "ADAPTER_LOAD_FAILED";
+
+    pub(crate) fn new(factory_ref: &str, reason: Reason, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            factory_ref: factory_ref.to_owned(),
+            reason,
+            message: message.into(),
+            hint: None,
+            cause: None,
+        }))
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn caused_by(mut self, cause_type: &str, text: impl Into<String>) -> Self {
+        self.0.cause = Some(Cause { text: text.into(), cause_type: cause_type.to_owned() });
+        self
+    }
+
+    /// Returns the ref that was to be loaded.
+    #[must_use]
+    pub fn factory_ref(&self) -> &str {
+        &self.0.factory_ref
+    }
+
+    /// Returns the stable, machine-readable reason.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        self.0.reason
+    }
+
+    /// Returns `ADAPTER_LOAD_FAILED`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        Self::CODE
+    }
+
+    /// Returns what lies behind, if anything does.
+    #[must_use]
+    pub fn cause(&self) -> Option<&Cause> {
+        self.0.cause.as_ref()
+    }
+
+    /// Returns the remedy: that of this very case, or that of its reason.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        self.0.hint.as_deref().unwrap_or_else(|| self.0.reason.remedy())
+    }
+
+    /// Returns `factory_ref`, `reason`, and, if something lies behind, `cause` and `cause_type`.
+    #[must_use]
+    pub fn details(&self) -> Object {
+        let mut details = Object::new();
+        let mut put = |key: &str, value: &str| {
+            details.insert(key.to_owned(), Value::from(value));
+        };
+        put("factory_ref", self.factory_ref());
+        put("reason", self.reason().code());
+        if let Some(cause) = self.cause() {
+            put("cause", &cause.text);
+            put("cause_type", &cause.cause_type);
+        }
+        details
+    }
+}
+
+/// Defines the reasons as one table: variant, code, meaning, remedy.
+macro_rules! reasons {
+    ($($variant:ident $code:literal $meaning:literal $remedy:literal)*) => {
+        /// The stable reasons for a failed load. They may be added to, never renamed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the name that programs see.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// Returns what the reason means.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+
+            /// Returns what to do about it.
+            #[must_use]
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    InvalidFactoryRef "INVALID_FACTORY_REF"
+        "The factory ref is not `module:function`."
+        "write module:function, such as nexus_router_adapter_http:create_adapter"
+    LibraryNotFound "LIBRARY_NOT_FOUND"
+        "No library of that name is on the adapter path."
+        "add its directory with --adapter-path or NEXUS_ROUTER_ADAPTER_PATH, or give the file's path"
+    LibraryUnreadable "LIBRARY_UNREADABLE"
+        "The library file cannot be read."
+        "check that the file exists and that this user may read it"
+    NotARegularFile "NOT_A_REGULAR_FILE"
+        "The path is a directory, a pipe, a device or a socket."
+        "give the path of the library file itself"
+    LibraryTooLarge "LIBRARY_TOO_LARGE"
+        "The library file is larger than the limit."
+        "build it in release mode and strip it"
+    UnsafePermissions "UNSAFE_PERMISSIONS"
+        "Everybody may write to the library file, so its contents cannot be trusted."
+        "chmod o-w the file"
+    DigestMismatch "DIGEST_MISMATCH"
+        "The file's SHA-256 is not the pinned one."
+        "if the new file is intended, review it and update the pin"
+    NotALibrary "NOT_A_LIBRARY"
+        "The file is not a shared library."
+        "build the adapter with crate-type = [\"cdylib\"] and give the resulting file"
+    LibraryTruncated "LIBRARY_TRUNCATED"
+        "The file ends before its own tables say it does."
+        "build or copy the library again"
+    LibraryDamaged "LIBRARY_DAMAGED"
+        "The file's dynamic section is damaged."
+        "build or copy the library again"
+    WrongPlatform "WRONG_PLATFORM"
+        "The library is built for another machine."
+        "build it for this machine's target"
+    MissingDependency "MISSING_DEPENDENCY"
+        "Another library that this one needs is not installed."
+        "install the missing library, or link it statically"
+    UnresolvedSymbol "UNRESOLVED_SYMBOL"
+        "The library uses a function that nothing provides."
+        "build it against the libraries of this machine"
+    OpenFailed "OPEN_FAILED"
+        "The system's loader refused the library."
+        "the cause says why; the cache directory must not be on a noexec mount"
+    NotAnAdapter "NOT_AN_ADAPTER"
+        "The library exports no nexus-router adapter."
+        "export a factory with nexus_router_sdk::export_adapter!"
+    FactoryNotFound "FACTORY_NOT_FOUND"
+        "The library exports no factory of that name."
+        "use one of the factories that it exports"
+    NotAFactory "NOT_A_FACTORY"
+        "The library exports that name, but it is no factory."
+        "use one of the factories that it exports"
+    MetadataInvalid "METADATA_INVALID"
+        "The metadata section of the library cannot be read."
+        "build the adapter again with the current SDK"
+    ManifestInvalid "MANIFEST_INVALID"
+        "The manifest does not have the required fields and types."
+        "run nexus-router adapter validate; MANIFEST_SCHEMA lists every error"
+    AbiMismatch "ABI_MISMATCH"
+        "The library was built against another ABI than this router's."
+        "build the adapter again with an SDK for this router"
+    RouterVersionUnsupported "ROUTER_VERSION_UNSUPPORTED"
+        "The manifest's supported_router_versions exclude this router."
+        "use a release of the adapter that supports this router"
+    ConfigInvalid "CONFIG_INVALID"
+        "The configuration does not fit the manifest's config_schema."
+        "run nexus-router adapter inspect to see the parameters"
+    FactoryFailed "FACTORY_FAILED"
+        "The factory returned an error."
+        "the cause is the adapter's own message; check the configuration"
+    FactoryPanicked "FACTORY_PANICKED"
+        "The factory panicked."
+        "report it to the adapter's author"
+    ProtocolInvalid "PROTOCOL_INVALID"
+        "The instance lacks a protocol field, or one is not of the right form."
+        "run nexus-router adapter validate to see which"
+    CapabilitiesInvalid "CAPABILITIES_INVALID"
+        "The instance's capabilities are not a set of standard capabilities."
+        "declare only apply, dry_run, external, timeout"
+    LibraryCrashed "LIBRARY_CRASHED"
+        "The library killed the process that tried it."
+        "report it to the adapter's author; do not load it"
+    LibraryExited "LIBRARY_EXITED"
+        "The library ended the process that tried it."
+        "report it to the adapter's author; do not load it"
+    LibraryTimedOut "LIBRARY_TIMED_OUT"
+        "The library did not answer in time."
+        "the factory must not wait for anything; report it to the adapter's author"
+    DryRunUnavailable "DRY_RUN_UNAVAILABLE"
+        "The confined child process for the dry run could not be started."
+        "name the nexus-router binary in NEXUS_ROUTER_BIN, or load with DryRun::Off if the library is trusted"
+    CacheUnusable "CACHE_UNUSABLE"
+        "The directory for private copies cannot be used."
+        "name a private, writable directory in NEXUS_ROUTER_CACHE_DIR"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_name_the_cause() {
+        let error = AdapterLoadError::new("m:f", Reason::OpenFailed, "cannot open")
+            .caused_by("dlopen", "no such file");
+        assert_eq!(
+            Value::Object(error.details()),
+            serde_json::json!({"factory_ref": "m:f", "reason": "OPEN_FAILED",
+                "cause": "no such file", "cause_type": "dlopen"})
+        );
+        assert_eq!(error.code(), "ADAPTER_LOAD_FAILED");
+        assert_eq!(error.hint(), Reason::OpenFailed.remedy());
+    }
+}

@@ -1,0 +1,109 @@
+//! What adapters tell the host while they work, and where it goes.
+
+use std::sync::Arc;
+
+use nexus_router_abi::abi_stable::std_types::RStr;
+use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
+use nexus_router_abi::{Answer, HostBox, HostV1, HostV1_TO};
+use nexus_router_sdk::{AdapterError, Object};
+use serde::{Deserialize, Serialize};
+
+/// Longer notices are dropped: a log line is no way to move data.
+const MAX_NOTICE: usize = 1024 * 1024;
+
+/// One thing that an adapter tells the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Notice {
+    /// A line for the log.
+    Log {
+        /// `debug`, `info`, `warn` or `error`.
+        level: String,
+        /// The line.
+        message: String,
+        /// What belongs to it.
+        #[serde(default)]
+        fields: Object,
+        /// The call that it belongs to, if any.
+        #[serde(default)]
+        call_id: Option<String>,
+    },
+    /// How far a call has come.
+    Progress {
+        /// The part that is done.
+        done: f64,
+        /// The whole, if it is known.
+        #[serde(default)]
+        total: Option<f64>,
+        /// What is being done.
+        #[serde(default)]
+        message: String,
+        /// The call that it belongs to, if it has an id.
+        #[serde(default)]
+        call_id: Option<String>,
+    },
+    /// Text that a call produced for people.
+    Output {
+        /// The text.
+        text: String,
+        /// The call that it belongs to, if it has an id.
+        #[serde(default)]
+        call_id: Option<String>,
+    },
+}
+
+/// A receiver of notices.
+pub type NoticeSink = Arc<dyn Fn(Notice) + Send + Sync>;
+
+/// Returns the sink that writes notices to the log.
+#[must_use]
+pub fn log_notices() -> NoticeSink {
+    Arc::new(|notice| match notice {
+        Notice::Log { level, message, fields, call_id } => {
+            let fields = serde_json::Value::Object(fields);
+            match level.as_str() {
+                "error" => tracing::error!(call_id, %fields, "adapter: {message}"),
+                "warn" => tracing::warn!(call_id, %fields, "adapter: {message}"),
+                "info" => tracing::info!(call_id, %fields, "adapter: {message}"),
+                _ => tracing::debug!(call_id, %fields, "adapter: {message}"),
+            }
+        }
+        Notice::Progress { done, total, message, call_id } => {
+            tracing::debug!(call_id, done, total, message, "adapter progress");
+        }
+        Notice::Output { text, call_id } => tracing::info!(call_id, text, "adapter output"),
+    })
+}
+
+/// Makes the host that an adapter is given.
+pub(super) fn host(sink: NoticeSink) -> HostBox {
+    HostV1_TO::from_value(SinkHost(sink), TD_Opaque)
+}
+
+struct SinkHost(NoticeSink);
+
+impl HostV1 for SinkHost {
+    fn notify(&self, notice: RStr<'_>) {
+        let text = notice.as_str();
+        if text.len() > MAX_NOTICE {
+            tracing::warn!(bytes = text.len(), "adapter notice dropped: too long");
+            return;
+        }
+        match serde_json::from_str(text) {
+            // A panic of the host's own sink must not unwind into the adapter.
+            Ok(notice) => {
+                let told = std::panic::AssertUnwindSafe(|| (self.0)(notice));
+                if std::panic::catch_unwind(told).is_err() {
+                    tracing::error!("the host's notice sink panicked");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "adapter notice dropped: not understood"),
+        }
+    }
+
+    fn ask(&self, _: RStr<'_>) -> Answer {
+        let error = AdapterError::operational("UNSUPPORTED", "this host answers no requests");
+        let text = serde_json::to_string(&error).unwrap_or_default();
+        Answer::RErr(text.into())
+    }
+}

@@ -1,0 +1,198 @@
+//! UNSAFE room 3 (libc): how a child process confines itself before it opens foreign code.
+//!
+//! Reading stays open, because a library may live on anything installed. Writing, starting programs and
+//! processes, sockets, signals to others, tracing and kernel side doors are closed. Resource limits bound
+//! memory and processor time. What the kernel cannot do is reported, not hidden.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetStatus, Scope,
+};
+use rustix::process::{Resource, Rlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+/// What a confined process may use.
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Limits {
+    /// How long the whole dry run may take.
+    pub time: Duration,
+    /// How much address space the process may have.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(10), memory: 2 * 1024 * 1024 * 1024 }
+    }
+}
+
+/// Which parts of the confinement are in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Confinement {
+    /// No file can be changed and no program started: `full`, `partial` or `none`.
+    pub(crate) landlock: String,
+    /// Sockets, processes and kernel side doors are closed: `full` or `none`.
+    pub(crate) seccomp: String,
+}
+
+/// Confines this process, for good. Call it before foreign code runs, with one thread running.
+pub(crate) fn enter(limits: Limits) -> io::Result<Confinement> {
+    close_inherited_descriptors();
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    set_limit(Resource::Core, 0)?;
+    set_limit(Resource::As, limits.memory)?;
+    set_limit(Resource::Cpu, limits.time.as_secs().saturating_add(2))?;
+    set_limit(Resource::Nofile, 256)?;
+    set_limit(Resource::Fsize, 0)?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(Confinement { landlock: restrict_files(), seccomp: restrict_calls() })
+}
+
+/// Closes every descriptor above standard error: an embedding host may leave some open by accident.
+fn close_inherited_descriptors() {
+    #[expect(unsafe_code, reason = "no safe interface closes descriptors that nobody owns")]
+    // SAFETY: nothing in this process owns a descriptor above 2 yet; this is the first thing it does.
+    unsafe {
+        libc::close_range(3, u32::MAX, 0);
+    }
+}
+
+fn set_limit(resource: Resource, limit: u64) -> io::Result<()> {
+    // A limit that is already lower stays: raising it is not ours to do.
+    let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |now| now.min(limit));
+    let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+    Ok(rustix::process::setrlimit(resource, limit)?)
+}
+
+fn restrict_files() -> String {
+    let status = (|| {
+        let abi = ABI::V6;
+        // Reading is not handled and so stays open. Execute is: no program can be started, while the
+        // loader maps libraries without it.
+        Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_write(abi) | AccessFs::Execute)?
+            .handle_access(AccessNet::from_all(abi))?
+            .scope(Scope::from_all(abi))?
+            .create()?
+            .set_compatibility(CompatLevel::BestEffort)
+            .restrict_self()
+    })();
+    match status.map(|status| status.ruleset) {
+        Ok(RulesetStatus::FullyEnforced) => "full",
+        Ok(RulesetStatus::PartiallyEnforced) => "partial",
+        Ok(RulesetStatus::NotEnforced) | Err(_) => "none",
+    }
+    .to_owned()
+}
+
+fn restrict_calls() -> String {
+    let applied = filters().and_then(|filters| {
+        filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter).map_err(|_| ()))
+    });
+    if applied.is_ok() { "full" } else { "none" }.to_owned()
+}
+
+/// Builds the two filters. What they deny fails with an error instead of killing, because a library that
+/// merely tries and copes is no crash.
+fn filters() -> Result<[BpfProgram; 2], ()> {
+    let arch = std::env::consts::ARCH.try_into().map_err(|_| ())?;
+    let filter = |rules, errno: i32| {
+        let errno = SeccompAction::Errno(errno.unsigned_abs());
+        SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)
+            .and_then(TryInto::try_into)
+            .map_err(|_| ())
+    };
+    let mut denied: BTreeMap<i64, Vec<SeccompRule>> =
+        DENIED.iter().map(|number| (*number, Vec::new())).collect();
+    // Threads are fine, processes are not.
+    let thread = libc::CLONE_THREAD.unsigned_abs().into();
+    let not_a_thread = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::MaskedEq(thread),
+        0,
+    );
+    let not_a_thread = SeccompRule::new(vec![not_a_thread.map_err(|_| ())?]).map_err(|_| ())?;
+    denied.insert(libc::SYS_clone, vec![not_a_thread]);
+    // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    Ok([filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
+}
+
+/// The system calls that are denied.
+const DENIED: &[i64] = &[
+    // Network. Reading and writing the inherited socket pair needs none of these.
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    // Programs and processes.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    // Others' processes. `tgkill` stays: abort needs it; Landlock's scope keeps it at home.
+    libc::SYS_kill,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    // File metadata, which Landlock does not cover.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    // Kernel side doors.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_perf_event_open,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+];
