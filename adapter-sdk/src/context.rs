@@ -180,10 +180,11 @@ impl CallContext {
     }
 }
 
-/// The caller's wish to end a call, shared between the call and whoever cancels it.
-#[derive(Clone, Default)]
+/// The caller's wish to end a call, shared between the call and whoever cancels it. A call without a
+/// name has none: nobody could name it.
+#[derive(Clone)]
 pub(crate) struct Cancellation {
-    shared: Arc<CancelState>,
+    shared: Option<Arc<CancelState>>,
 }
 
 #[derive(Default)]
@@ -194,25 +195,35 @@ struct CancelState {
 }
 
 impl Cancellation {
+    pub(crate) fn never() -> Self {
+        Self { shared: None }
+    }
+
+    pub(crate) fn possible() -> Self {
+        Self { shared: Some(Arc::default()) }
+    }
+
     fn is_cancelled(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Acquire)
+        self.shared.as_ref().is_some_and(|shared| shared.cancelled.load(Ordering::Acquire))
     }
 
     pub(crate) fn cancel(&self) {
+        let Some(shared) = &self.shared else { return };
         let actions = {
-            let mut actions = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-            self.shared.cancelled.store(true, Ordering::Release);
+            let mut actions = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.cancelled.store(true, Ordering::Release);
             std::mem::take(&mut *actions)
         };
-        self.shared.changed.notify_all();
+        shared.changed.notify_all();
         for action in actions {
             action();
         }
     }
 
     fn on_cancel(&self, action: Box<dyn FnOnce() + Send>) {
+        let Some(shared) = &self.shared else { return };
         {
-            let mut actions = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut actions = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_cancelled() {
                 actions.push(action);
                 return;
@@ -222,10 +233,11 @@ impl Cancellation {
     }
 
     fn wait(&self, duration: Duration) {
-        let guard = self.shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let result =
-            self.shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
-        drop(result);
+        let Some(shared) = &self.shared else { return std::thread::sleep(duration) };
+        let guard = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited =
+            shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
+        drop(waited);
     }
 }
 
@@ -243,7 +255,7 @@ pub(crate) struct CallsInFlight {
 
 impl CallsInFlight {
     pub(crate) fn enter(&self, call_id: &Arc<str>) -> (Cancellation, InFlight) {
-        let cancellation = Cancellation::default();
+        let cancellation = Cancellation::possible();
         self.lock().insert(Arc::clone(call_id), cancellation.clone());
         (cancellation, InFlight { calls: self.clone(), call_id: Arc::clone(call_id) })
     }

@@ -180,7 +180,7 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
             let call_id = request.call_id.as_deref().map(Arc::from);
             let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
             let (cancellation, _in_flight) = entered.map_or_else(
-                || (Cancellation::default(), None),
+                || (Cancellation::never(), None),
                 |(cancellation, in_flight)| (cancellation, Some(in_flight)),
             );
             let context = request.context(call_id, cancellation, &self.host);
@@ -200,7 +200,7 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
         let call_id = request.call_id.as_deref().map(Arc::from);
         let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
         let (cancellation, in_flight) = entered.map_or_else(
-            || (Cancellation::default(), None),
+            || (Cancellation::never(), None),
             |(cancellation, in_flight)| (cancellation, Some(in_flight)),
         );
         let context = request.context(call_id, cancellation, &self.host);

@@ -24,11 +24,12 @@
 //! A value goes when a secret key stands before it: with `=` or `:` between (blanks allowed), with
 //! the key in quotes as in JSON, also in JSON within JSON, or as a flag (`--password x`). It reaches to
 //! the next blank, to the closing quote, to the matching bracket, or, in the headers `Authorization:`
-//! and `Cookie:`, to the end of the line; a quote that is never closed counts to the end of its line,
-//! a bracket to the end of the text. Without a key go
-//! credentials after `Bearer` and `Basic`, passwords in URLs, private keys in PEM, and tokens whose
-//! form is well known. The shape of the result is that of the Python router: `token: x` becomes
-//! `token=[REDACTED]`.
+//! and `Cookie:`, to the end of the line. A quote that is never closed counts to the end of its line,
+//! a bracket to the end of the text.
+//!
+//! Without a key go credentials after `Bearer` and `Basic`, passwords in URLs, private keys in PEM,
+//! and tokens whose form is well known. The shape of the result is that of the Python router:
+//! `token: x` becomes `token=[REDACTED]`.
 //!
 //! This is a net with meshes: a secret that looks like any other word passes. Keep secrets out of
 //! arguments and messages; a reference `{"$secret": "NAME"}` is no secret and stays.

@@ -40,26 +40,26 @@ impl Recorder {
     /// Returns a context whose host is this recorder, without a deadline.
     #[must_use]
     pub fn context(&self) -> CallContext {
-        CallContext::new(None, None, false, Cancellation::default(), self.host())
+        CallContext::new(None, None, false, Cancellation::never(), self.host())
     }
 
     /// Returns a context of a call that must end within `time`.
     #[must_use]
     pub fn context_with_time(&self, time: Duration) -> CallContext {
         let deadline = Instant::now().checked_add(time);
-        CallContext::new(None, deadline, false, Cancellation::default(), self.host())
+        CallContext::new(None, deadline, false, Cancellation::never(), self.host())
     }
 
     /// Returns a context of a call that must only pretend.
     #[must_use]
     pub fn dry_run_context(&self) -> CallContext {
-        CallContext::new(None, None, true, Cancellation::default(), self.host())
+        CallContext::new(None, None, true, Cancellation::never(), self.host())
     }
 
     /// Returns a context, and what cancels its call.
     #[must_use]
     pub fn cancellable_context(&self) -> (CallContext, impl Fn() + Send + Sync + use<>) {
-        let cancellation = Cancellation::default();
+        let cancellation = Cancellation::possible();
         let context = CallContext::new(None, None, false, cancellation.clone(), self.host());
         (context, move || cancellation.cancel())
     }

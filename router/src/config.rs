@@ -120,7 +120,9 @@ impl ConfigFile {
             path: path.to_owned(),
             message: error.to_string().trim_end().to_owned(),
         })?;
-        let base = path.parent().unwrap_or(Path::new(""));
+        let absolute = std::path::absolute(path)
+            .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        let base = absolute.parent().unwrap_or(Path::new("/"));
         for directory in &mut config.adapter_path {
             *directory = base.join(&*directory);
         }

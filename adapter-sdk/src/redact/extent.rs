@@ -114,11 +114,12 @@ impl<'a> Extent<'a> {
             [b'=' | b':', ..] => 1,
             _ => return None,
         };
+        let mut value = self.blanks_end(sign + length);
         // Only JSON puts a value on the next line; elsewhere that line has keys of its own.
-        let value = match quote {
-            Some(_) => self.space_end(sign + length),
-            None => self.blanks_end(sign + length),
-        };
+        let below = self.space_end(value);
+        if quote.is_some() && self.byte(below).is_some_and(|byte| b"\"'[{".contains(&byte)) {
+            value = below;
+        }
         let follows = self.byte(value).is_some_and(|byte| !byte.is_ascii_whitespace());
         follows.then_some(Separator { quote, sign, value })
     }
@@ -127,9 +128,13 @@ impl<'a> Extent<'a> {
     pub(super) fn value_end(self, from: usize, in_url: bool) -> usize {
         let mut at = from;
         loop {
-            if let Some(value) = self.inner_value(at) {
-                at = value;
-                continue;
+            match self.inner_pair(at) {
+                Some((name, value, true)) => return self.header_end(name, value),
+                Some((_, value, false)) => {
+                    at = value;
+                    continue;
+                }
+                None => {}
             }
             if let Some(quote) = self.quote(at) {
                 at = self.quoted_end(at, quote);
@@ -176,24 +181,20 @@ impl<'a> Extent<'a> {
 
     /// Returns the end of a header's value: its line, or the quote that the header stands in.
     pub(super) fn header_end(self, name: usize, value: usize) -> usize {
-        let line_end = self.run_end(value, |byte| byte != b'\n' && byte != b'\r');
         let before = &self.text.as_bytes()[..name];
         let Some((&mark, before)) = before.split_last().filter(|(it, _)| b"\"'`".contains(it))
         else {
-            return line_end;
+            return self.line_end(value);
         };
         let slashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
-        let quote = Quote { mark, slashes };
-        let line = Self { text: &self.text[..line_end] };
         let mut at = value;
-        while let Some(after) = line.closing(at, quote) {
-            let mark = after - 1;
-            if self.closes(mark) {
-                return value + self.text[value..mark].trim_end_matches('\\').len();
+        while let Some(after) = self.closing(at, Quote { mark, slashes }) {
+            if self.closes(after - 1) {
+                return value + self.text[value..after - 1].trim_end_matches('\\').len();
             }
             at = after;
         }
-        line_end
+        self.line_end(at)
     }
 
     /// Returns the end of a private key in PEM that begins here; of one that is cut off, the text's.
@@ -217,21 +218,27 @@ impl<'a> Extent<'a> {
     fn quoted_end(self, at: usize, quote: Quote) -> usize {
         let start = at + quote.len();
         let inside = self.pem_end(start).unwrap_or(start);
-        let line_end = self.run_end(inside, |byte| byte != b'\n' && byte != b'\r');
-        let line = Self { text: &self.text[..line_end] };
-        line.closing(inside, quote).unwrap_or(line_end)
+        self.closing(inside, quote).unwrap_or_else(|| self.line_end(inside))
     }
 
-    /// Returns the position after the quote that closes a string.
+    fn line_end(self, from: usize) -> usize {
+        self.run_end(from, |byte| byte != b'\n' && byte != b'\r')
+    }
+
+    /// Returns the position after the quote that closes a string in its line.
     ///
     /// At each level of JSON within JSON a quote of the string itself has one backslash more in front
     /// than twice those of the quotes around it; any quote with fewer belongs to an outer level.
     fn closing(self, from: usize, open: Quote) -> Option<usize> {
         let mut slashes = 0;
         for (index, &byte) in self.text.as_bytes()[from..].iter().enumerate() {
-            if byte == b'\\' {
-                slashes += 1;
-                continue;
+            match byte {
+                b'\n' | b'\r' => return None,
+                b'\\' => {
+                    slashes += 1;
+                    continue;
+                }
+                _ => {}
             }
             let own_escapes = usize::saturating_sub(slashes, open.slashes) / (open.slashes + 1);
             if byte == open.mark && own_escapes.is_multiple_of(2) {
@@ -259,18 +266,28 @@ impl<'a> Extent<'a> {
         at
     }
 
-    /// Returns where the value begins if a secret key stands where a value was expected, so that the
-    /// key does not hide the value that matters: `token: password: x`, `token: --password x`.
-    fn inner_value(self, at: usize) -> Option<usize> {
+    /// Returns name, value and whether it is a header if a secret key stands where a value was
+    /// expected, so that it does not hide the value that matters: `token: password: x`.
+    pub(super) fn inner_pair(self, at: usize) -> Option<(usize, usize, bool)> {
         let name = at + self.quote(at).map_or(0, Quote::len);
         let word = self.run_end(name, |byte| byte == b'-');
         let end = self.word_end(word);
         if key::class(&self.text[word..end]) == Class::Plain {
             return None;
         }
-        let flag_value =
-            || Some(self.blanks_end(end)).filter(|value| *value > end && word > name + 1);
-        self.separator(end).map(|separator| separator.value).or_else(flag_value)
+        if let Some(separator) = self.separator(end) {
+            return Some((word, separator.value, self.is_header(word, end, &separator)));
+        }
+        let value = self.blanks_end(end);
+        (value > end && word > name + 1).then_some((word, value, false))
+    }
+
+    /// Says whether a key is a header whose value reaches to the end of the line.
+    pub(super) fn is_header(self, start: usize, end: usize, separator: &Separator) -> bool {
+        let name = &self.text[start..end];
+        separator.quote.is_none()
+            && self.byte(separator.sign) == Some(b':')
+            && ["authorization", "cookie", "cookies"].iter().any(|it| ends_with(name, it))
     }
 
     /// Says whether nothing of a value can follow after one of its quoted or bracketed parts.
@@ -291,6 +308,12 @@ impl<'a> Extent<'a> {
                 .byte(at + 1)
                 .is_none_or(|next| next.is_ascii_whitespace() || b",;:)]}>\\".contains(&next))
     }
+}
+
+/// Says whether a name ends so, in whatever case.
+pub(super) fn ends_with(name: &str, end: &str) -> bool {
+    let start = name.len().checked_sub(end.len());
+    start.and_then(|start| name.get(start..)).is_some_and(|it| it.eq_ignore_ascii_case(end))
 }
 
 /// Says whether a byte belongs to a word.

@@ -44,12 +44,12 @@ const MANIFEST: Manifest = Manifest::new(KIND, CAPABILITIES)
 /// The configuration. Entries stay as they are until they are read, so that a refusal can name one.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Config {
+pub struct Config {
     responses: Vec<Value>,
     delay_ms: f64,
 }
 
-struct Echo {
+pub struct Echo {
     adapter_id: String,
     responses: Vec<Response>,
     delay: Duration,
@@ -100,7 +100,7 @@ fn echo(tool: &str, method: &str, args: Object) -> Object {
     ])
 }
 
-fn create_adapter(adapter_id: Option<&str>, config: Config) -> Result<Echo, AdapterError> {
+pub fn create_adapter(adapter_id: Option<&str>, config: Config) -> Result<Echo, AdapterError> {
     let delay = milliseconds(config.delay_ms).ok_or_else(|| {
         let message = "delay_ms must be a number of milliseconds, 0 or more";
         AdapterError::operational(code::CONFIG_REJECTED, message)

@@ -92,16 +92,18 @@ impl AdapterPath {
         let mut scored: Vec<(f64, String)> = self
             .modules()
             .into_iter()
-            .map(|(known, _)| {
-                let tail = known.strip_prefix("nexus_router_adapter_").unwrap_or(&known);
-                let score = strsim::jaro_winkler(module, &known).max(strsim::jaro(module, tail));
-                (score, known)
-            })
-            .filter(|(score, _)| *score > 0.85)
+            // The shared beginning of the names says nothing, and would make all of them near.
+            .map(|(known, _)| (strsim::jaro_winkler(kind(module), kind(&known)), known))
+            .filter(|(score, _)| *score > 0.8)
             .collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         scored.into_iter().take(3).map(|(_, name)| name).collect()
     }
+}
+
+/// Returns what follows the conventional beginning of a module's name.
+fn kind(module: &str) -> &str {
+    module.strip_prefix("nexus_router_adapter_").unwrap_or(module)
 }
 
 /// Returns the file name of a module's library on this platform.

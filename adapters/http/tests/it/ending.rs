@@ -5,20 +5,41 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use nexus_router_sdk::code;
+use nexus_router_adapter_http::HttpAdapter;
+use nexus_router_sdk::testing::Recorder;
+use nexus_router_sdk::{Adapter, AdapterError, CallContext, Object, code};
 use serde_json::json;
 
+use crate::adapter;
 use crate::canned::{Canned, deserted, reply};
-use crate::linked::Linked;
 
-/// A server that writes these bytes, then says so, waits for the client to go, and says that too.
-fn silent_after(bytes: &'static str) -> (Canned, mpsc::Receiver<()>) {
+fn call(adapter: &HttpAdapter, context: &CallContext) -> Result<Object, AdapterError> {
+    adapter.call(context, "t", "m", Object::new())
+}
+
+fn within(milliseconds: u64) -> CallContext {
+    Recorder::default().context_with_time(Duration::from_millis(milliseconds))
+}
+
+/// Begins a call, cancels it after `begun` returns, and returns its answer.
+fn cancelled_call(adapter: &HttpAdapter, begun: impl FnOnce()) -> Result<Object, AdapterError> {
+    let (context, cancel) = Recorder::default().cancellable_context();
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| call(adapter, &context));
+        begun();
+        cancel();
+        call.join().unwrap()
+    })
+}
+
+/// A server that writes these bytes and says so, then waits for the client to go and says that too.
+fn silent_after(bytes: &'static str) -> (Canned, mpsc::Receiver<&'static str>) {
     let (sender, receiver) = mpsc::channel();
     let server = Canned::new(move |_, mut stream| {
         stream.write_all(bytes.as_bytes()).unwrap();
-        sender.send(()).unwrap();
+        sender.send("written").unwrap();
         drop(stream.read(&mut [0]));
-        drop(sender.send(()));
+        sender.send("closed").ok();
     });
     (server, receiver)
 }
@@ -36,41 +57,24 @@ fn crowded() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
 
 #[test]
 fn cancelling_ends_the_wait_for_the_response_and_closes_the_connection() {
-    for bytes in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "HTTP/1.1 200 OK\r\n\r\n{}"]
-    {
+    for bytes in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "HTTP/1.1 200 OK\r\n\r\n{"] {
         let (server, events) = silent_after(bytes);
-        let adapter = Linked::new(&server.url());
-        let error = std::thread::scope(|scope| {
-            let call = scope.spawn(|| adapter.call(json!({})));
-            events.recv().unwrap();
-            adapter.cancel();
-            call.join().unwrap()
-        });
-        if bytes.ends_with("{}") && error.is_ok() {
-            // The end of the connection is the end of such a body, and this one was complete.
-            continue;
-        }
-        let error = error.unwrap_err();
+        let adapter = adapter(&server.url(), json!({}));
+        let written = || assert_eq!(events.recv().unwrap(), "written");
+        let error = cancelled_call(&adapter, written).unwrap_err();
         assert_eq!(error.code, code::CANCELLED);
         assert_eq!(error.details["url"], format!("{}/t/m", server.url()));
-        events.recv_timeout(Duration::from_secs(10)).expect("the connection is closed");
+        assert_eq!(events.recv_timeout(Duration::from_secs(10)), Ok("closed"));
     }
 }
 
 #[test]
 fn cancelling_ends_the_wait_for_a_connection() {
     let (address, _listener, _queue) = crowded();
-    let adapter = Linked::new(&format!("http://{address}"));
-    let error = std::thread::scope(|scope| {
-        let call = scope.spawn(|| adapter.call(json!({})));
-        while !call.is_finished() {
-            // A cancel before the call has begun finds nothing, so it is repeated.
-            adapter.cancel();
-            std::thread::yield_now();
-        }
-        call.join().unwrap()
-    });
-    assert_eq!(error.unwrap_err().code, code::CANCELLED);
+    let adapter = adapter(&format!("http://{address}"), json!({}));
+    // Nothing tells that the dial has begun; a cancel that comes too early ends the call as well.
+    let begun = || std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(cancelled_call(&adapter, begun).unwrap_err().code, code::CANCELLED);
 }
 
 #[test]
@@ -82,21 +86,17 @@ fn a_cancelled_call_leaves_the_adapter_usable() {
         }
         drop(stream.write_all(reply("200 OK", "", "{}").as_bytes()));
     });
-    let adapter = Linked::new(&server.url());
-    std::thread::scope(|scope| {
-        let call = scope.spawn(|| adapter.call(json!({})));
-        receiver.recv().unwrap();
-        adapter.cancel();
-        assert_eq!(call.join().unwrap().unwrap_err().code, code::CANCELLED);
-    });
+    let adapter = adapter(&server.url(), json!({}));
+    let answer = cancelled_call(&adapter, || receiver.recv().unwrap());
+    assert_eq!(answer.unwrap_err().code, code::CANCELLED);
     drop(receiver);
-    adapter.call(json!({})).unwrap();
+    call(&adapter, &Recorder::default().context()).unwrap();
 }
 
 #[test]
 fn the_deadline_of_the_call_counts_when_it_is_nearer() {
     let (server, _events) = silent_after("");
-    let error = Linked::new(&server.url()).call(json!({ "deadline_ms": 100 })).unwrap_err();
+    let error = call(&adapter(&server.url(), json!({})), &within(100)).unwrap_err();
     assert_eq!(error.code, code::TIMEOUT);
     assert_eq!(
         error.message,
@@ -107,36 +107,40 @@ fn the_deadline_of_the_call_counts_when_it_is_nearer() {
 #[test]
 fn the_deadline_also_ends_the_wait_for_a_connection() {
     let (address, _listener, _queue) = crowded();
-    let adapter = Linked::new(&format!("http://{address}"));
-    assert_eq!(adapter.call(json!({ "deadline_ms": 100 })).unwrap_err().code, code::TIMEOUT);
+    let adapter = adapter(&format!("http://{address}"), json!({}));
+    assert_eq!(call(&adapter, &within(100)).unwrap_err().code, code::TIMEOUT);
 }
 
 #[test]
-fn nothing_is_sent_after_the_deadline_or_in_a_dry_run() {
+fn nothing_is_sent_when_the_call_is_over_or_only_pretends() {
     let server = Canned::replying(reply("200 OK", "", "{}"));
-    let adapter = Linked::new(&server.url());
-    assert_eq!(adapter.call(json!({ "deadline_ms": 0 })).unwrap_err().code, code::TIMEOUT);
-    let error = adapter.call(json!({ "dry_run": true })).unwrap_err();
-    assert_eq!(error.code, code::INVALID_ARGUMENT);
-    assert!(server.seen().is_empty());
+    let adapter = adapter(&server.url(), json!({}));
+    assert_eq!(call(&adapter, &within(0)).unwrap_err().code, code::TIMEOUT);
+    let (context, cancel) = Recorder::default().cancellable_context();
+    cancel();
+    assert_eq!(call(&adapter, &context).unwrap_err().code, code::CANCELLED);
+    let context = Recorder::default().dry_run_context();
+    assert_eq!(call(&adapter, &context).unwrap_err().code, code::INVALID_ARGUMENT);
+    assert_eq!(server.connections(), 0);
 }
 
 #[test]
 fn shutting_down_ends_calls_and_refuses_new_ones() {
     let (server, events) = silent_after("");
-    let adapter = Linked::new(&server.url());
+    let adapter = adapter(&server.url(), json!({}));
+    let context = Recorder::default().context();
     std::thread::scope(|scope| {
-        let call = scope.spawn(|| adapter.call(json!({})));
-        events.recv().unwrap();
+        let under_way = scope.spawn(|| call(&adapter, &context));
+        assert_eq!(events.recv().unwrap(), "written");
         adapter.shutdown();
-        assert_eq!(call.join().unwrap().unwrap_err().code, code::HTTP_ERROR);
+        assert_eq!(under_way.join().unwrap().unwrap_err().code, code::HTTP_ERROR);
     });
-    let error = adapter.call(json!({})).unwrap_err();
+    let error = call(&adapter, &context).unwrap_err();
     assert_eq!(error.code, code::CONNECTION_FAILED);
     assert_eq!(error.details["error"], "the adapter was shut down");
 }
 
 #[test]
 fn an_adapter_that_never_connected_shuts_down_quietly() {
-    Linked::new(&format!("http://{}", deserted())).shutdown();
+    adapter(&format!("http://{}", deserted()), json!({})).shutdown();
 }

@@ -6,7 +6,6 @@ mod ending;
 mod golden;
 mod hostile;
 mod limits;
-mod linked;
 mod pool;
 mod redirects;
 mod segments;

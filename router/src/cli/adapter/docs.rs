@@ -9,7 +9,7 @@ use crate::check::{doc_entries, docs};
 use crate::config::Environment;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     search: Search,
     /// Compare with a file instead of writing: exits 1 if it is out of date.

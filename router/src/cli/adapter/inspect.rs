@@ -7,7 +7,7 @@ use crate::check::inspect;
 use crate::config::Environment;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]

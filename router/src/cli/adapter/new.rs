@@ -8,7 +8,7 @@ use crate::config::Environment;
 use crate::template::{self, SdkSource};
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     /// The kind of the adapter, such as weather; the crate becomes nexus-router-adapter-KIND.
     kind: String,
     /// The SDK of a checkout [default: the checkout that this program was built in, if any].

@@ -12,7 +12,7 @@ use crate::loader::{Call, Notice, Trial};
 use crate::python_text::visible;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// The tool.

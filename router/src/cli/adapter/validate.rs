@@ -8,7 +8,7 @@ use crate::config::Environment;
 use crate::python_text::visible;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]

@@ -1,0 +1,7 @@
+//! The integration tests: one binary, through the public surface, with the real program and real libraries.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
+
+mod cli;
+mod load;
+mod support;
+mod tidy;
