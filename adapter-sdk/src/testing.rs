@@ -57,7 +57,6 @@ impl Recorder {
     }
 
     /// Returns a context, and what cancels its call.
-    #[must_use]
     pub fn cancellable_context(&self) -> (CallContext, impl Fn() + Send + Sync + use<>) {
         let cancellation = Cancellation::possible();
         let context = CallContext::new(None, None, false, cancellation.clone(), self.host());

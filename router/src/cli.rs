@@ -28,7 +28,7 @@ struct Arguments {
 enum Verb {
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
-    Adapter(adapter::Verb),
+    Adapter(Box<adapter::Verb>),
     /// Explain a code: a check id, an error code, or the reason of a failed load.
     Explain(explain::Arguments),
 }
@@ -89,7 +89,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let environment = config::Environment::read();
     let answer = match arguments.verb {
-        Verb::Adapter(verb) => adapter::run(verb, &environment),
+        Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
     };
     match answer {

@@ -43,7 +43,7 @@ impl std::str::FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, ParseDigestError> {
         let text = text.strip_prefix("sha256:").unwrap_or(text);
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(ParseDigestError);
         }
         let mut bytes = [0; 32];
@@ -57,6 +57,13 @@ impl std::str::FromStr for Digest {
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

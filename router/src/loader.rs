@@ -135,7 +135,6 @@ impl Loader {
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Adapter, AdapterLoadError> {
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
-        let copy = self.private_copy(&opened)?;
         if let DryRun::Helper(helper) = &self.dry_run {
             let verdict = Verdict::of(
                 &self.cache_dir,
@@ -152,7 +151,7 @@ impl Loader {
                 verdict.remember();
             }
         }
-        self.load_here(&opened, &copy)
+        self.load_here(&opened)
     }
 
     /// Reads the metadata of every factory of a library, without running any code of it.
@@ -161,8 +160,7 @@ impl Loader {
     /// [`AdapterLoadError`] when the file is not an adapter library.
     pub fn factories(&self, path: &Path) -> Result<Vec<FactoryRecord>, AdapterLoadError> {
         let shown = path.display().to_string();
-        let image = Image::read(&shown, path, None)?;
-        elf::examine(&shown, &shown, &image.bytes)
+        elf::examine(&shown, &shown, &image::read(&shown, path)?)
     }
 
     /// Makes one call in the confined child, which has neither network nor files to write.
@@ -215,24 +213,13 @@ impl Loader {
         let factory_ref = FactoryRef::parse(request.factory_ref)?;
         let (adapter_id, config) = split_config(request)?;
         let path = self.adapter_path.find(&factory_ref)?;
-        let image = Image::read(factory_ref.as_str(), &path, request.pin)?;
-        let shown = path.display().to_string();
-        let records = elf::examine(factory_ref.as_str(), &shown, &image.bytes)?;
-        let record = elf::select(&factory_ref, &image.bytes, &records)?.clone();
+        let image = Image::take(factory_ref.as_str(), &path, request.pin, &self.cache_dir)?;
+        let record = elf::select(&factory_ref, &path, &image.records)?.clone();
         let manifest = record.manifest.as_ref().filter(|manifest| manifest.is_object());
         let view = manifest.map(ManifestView::read);
         let config = config_schema::apply(view.as_ref(), &config);
         let secrets = Secrets::of(&config.config);
-        Ok(Opened { factory_ref, path, image, records, record, view, adapter_id, config, secrets })
-    }
-
-    fn private_copy(&self, opened: &Opened) -> Result<PathBuf, AdapterLoadError> {
-        opened.image.private_copy(&self.cache_dir).map_err(|error| {
-            let shown = self.cache_dir.display();
-            opened
-                .fail(Reason::CacheUnusable, format!("cannot keep a private copy in {shown}: {error}"))
-                .caused_by("io::Error", error.to_string())
-        })
+        Ok(Opened { factory_ref, path, image, record, view, adapter_id, config, secrets })
     }
 
     fn run_child(&self, opened: &Opened, task: Task) -> Result<Outcome, AdapterLoadError> {
@@ -240,9 +227,8 @@ impl Loader {
             let message = "a confined child is needed, and dry runs are turned off";
             return Err(opened.fail(Reason::DryRunUnavailable, message));
         };
-        let copy = self.private_copy(opened)?;
         let job = Job {
-            library: copy.as_os_str().as_bytes().to_vec(),
+            library: opened.image.copy.as_os_str().as_bytes().to_vec(),
             function: opened.factory_ref.function().to_owned(),
             adapter_id: opened.adapter_id.clone(),
             config: opened.config.config.clone(),
@@ -258,9 +244,9 @@ impl Loader {
         if matches!(outcome.end, End::Done(_)) { Ok(outcome) } else { Err(opened.ending(outcome)) }
     }
 
-    fn load_here(&self, opened: &Opened, copy: &Path) -> Result<Adapter, AdapterLoadError> {
+    fn load_here(&self, opened: &Opened) -> Result<Adapter, AdapterLoadError> {
         let function = opened.factory_ref.function();
-        let factory = Factory::open(copy, function, |_| ())
+        let factory = Factory::open(&opened.image.copy, function, |_| ())
             .map_err(|error| opened.refused(error.reason, &error.text))?;
         let config = serde_json::to_string(&opened.config.config)
             .map_err(|error| opened.fail(Reason::ConfigInvalid, error.to_string()))?;

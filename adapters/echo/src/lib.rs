@@ -49,6 +49,7 @@ pub struct Config {
     delay_ms: f64,
 }
 
+/// The adapter.
 pub struct Echo {
     adapter_id: String,
     responses: Vec<Response>,
@@ -100,6 +101,10 @@ fn echo(tool: &str, method: &str, args: Object) -> Object {
     ])
 }
 
+/// Makes the adapter.
+///
+/// # Errors
+/// `CONFIG_REJECTED` when an entry of `responses` is not what it should be.
 pub fn create_adapter(adapter_id: Option<&str>, config: Config) -> Result<Echo, AdapterError> {
     let delay = milliseconds(config.delay_ms).ok_or_else(|| {
         let message = "delay_ms must be a number of milliseconds, 0 or more";

@@ -68,7 +68,7 @@ fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
         abi: record.abi,
         sdk: record.sdk.clone(),
         package: format!("{} {}", record.package, record.version),
-        factories: opened.records.iter().map(|record| record.factory.clone()).collect(),
+        factories: opened.records().iter().map(|record| record.factory.clone()).collect(),
         confinement: format!("landlock {}, seccomp {}", confinement.landlock, confinement.seccomp),
     }
 }

@@ -3,12 +3,15 @@
 //! The system's loader trusts the tables of a file; a damaged one kills the process that opens it. What
 //! can be known from the bytes is therefore checked here, and the child process catches the rest.
 
+use std::path::Path;
+
 use object::elf;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
 
 use super::error::{AdapterLoadError, Reason};
 use super::factory_ref::FactoryRef;
+use super::image;
 use super::metadata::{FactoryRecord, read_records};
 use nexus_router_sdk::metadata::SECTION;
 
@@ -32,14 +35,16 @@ pub(super) fn examine(
 /// Returns the record of the factory that a ref names, in the records of its library.
 pub(super) fn select<'r>(
     factory_ref: &FactoryRef,
-    bytes: &[u8],
+    path: &Path,
     records: &'r [FactoryRecord],
 ) -> Result<&'r FactoryRecord, AdapterLoadError> {
     let (module, function) = (factory_ref.module(), factory_ref.function());
     if let Some(record) = records.iter().find(|record| record.factory == function) {
         return Ok(record);
     }
-    let exported = Elf::parse(bytes).is_ok_and(|elf| defined_symbol(&elf, function).is_some());
+    let bytes = image::read(factory_ref.as_str(), path)?;
+    let exported =
+        Elf::parse(&*bytes).is_ok_and(|elf| defined_symbol(&elf, function).is_some());
     let (reason, message) = if exported {
         (Reason::NotAFactory, format!("'{function}' in module '{module}' is not callable"))
     } else {
@@ -184,7 +189,7 @@ fn check_dynamic(header: &Header, endian: Endianness, bytes: &[u8]) -> Result<()
                     tag.0
                 )));
             }
-            elf::DT_FLAGS_1 if value & u64::from(elf::DF_1_PIE.0) != 0 => {
+            elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => {
                 let what = "is an executable, not a shared library".to_owned();
                 return Err((Reason::NotALibrary, what));
             }

@@ -1,93 +1,220 @@
-//! The bytes of a library: read once, hashed, and kept as a private copy that only this user can change.
+//! The bytes of a library: read once, hashed, examined, and kept as a private copy.
 //!
-//! The loader opens the copy, never the original. So the bytes that were hashed, examined and tried are
-//! the bytes that run, and replacing or overwriting the original hurts nobody.
+//! Only this user can change the copy, and the loader opens the copy, never the original. So the bytes
+//! that were hashed, examined and tried are the bytes that run, and replacing or overwriting the original
+//! hurts nobody. A file that has not changed since is not read again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
+use super::elf;
 use super::error::{AdapterLoadError, Reason};
+use super::metadata::FactoryRecord;
 use crate::digest::Digest;
 
 /// Larger files are refused. A debug build of a large adapter is some 50 MB.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
+/// A file that changed less long ago may change again unnoticed.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// Copies that nobody used for this long are removed when a new one is made.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A library file, read once.
+/// A library file that was examined, and its private copy.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Image {
-    /// The contents.
-    pub(super) bytes: Vec<u8>,
-    /// Their digest.
+    /// The digest of the bytes.
     pub(super) digest: Digest,
+    /// How many they are.
+    pub(super) size: usize,
+    /// What the metadata says of each factory.
+    pub(super) records: Vec<FactoryRecord>,
+    /// Where the private copy is.
+    #[serde(skip)]
+    pub(super) copy: PathBuf,
+    /// What tells that the copy has not been touched.
+    copy_identity: String,
 }
 
 impl Image {
-    /// Reads a library file, and refuses what is not a plain, bounded, trustworthy one.
-    pub(super) fn read(
+    /// Reads and examines a library, and makes its private copy; or recalls what is known of it.
+    ///
+    /// With a pin, the bytes are always read and hashed.
+    pub(super) fn take(
         factory_ref: &str,
         path: &Path,
         pin: Option<Digest>,
+        cache_dir: &Path,
     ) -> Result<Self, AdapterLoadError> {
-        let fail = |reason, message| AdapterLoadError::new(factory_ref, reason, message);
-        let shown = path.display();
-        let unreadable = |error: &io::Error| {
-            let message = format!("cannot read {shown}: {error}");
-            fail(Reason::LibraryUnreadable, message).caused_by("io::Error", error.to_string())
+        let source = Source::open(factory_ref, path)?;
+        let known = identity(&source.metadata).map(|identity| {
+            let name = Digest::of_parts(&[env!("CARGO_PKG_VERSION").as_bytes(), identity.as_bytes()]);
+            cache_dir.join("known").join(name.to_string())
+        });
+        if let (None, Some(known)) = (pin, &known)
+            && let Some(image) = Self::recall(known, cache_dir)
+        {
+            return Ok(image);
+        }
+        let bytes = source.read(pin)?;
+        let records = elf::examine(factory_ref, &path.display().to_string(), &bytes.bytes)?;
+        let unusable = |error: io::Error| {
+            let shown = cache_dir.display();
+            let message = format!("cannot keep a private copy in {shown}: {error}");
+            AdapterLoadError::new(factory_ref, Reason::CacheUnusable, message)
+                .caused_by("io::Error", error.to_string())
         };
+        let copy = bytes.private_copy(cache_dir).map_err(unusable)?;
+        let metadata = fs::symlink_metadata(&copy).map_err(unusable)?;
+        let copy_identity = format!("{:?}", fields(&metadata));
+        let (digest, size) = (bytes.digest, bytes.bytes.len());
+        let image = Self { digest, size, records, copy, copy_identity };
+        if let Some(known) = known {
+            image.remember(&known);
+        }
+        Ok(image)
+    }
+
+    fn recall(known: &Path, cache_dir: &Path) -> Option<Self> {
+        let mut image: Self = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
+        image.copy = copy_path(cache_dir, image.digest);
+        private_directory(image.copy.parent()?).ok()?;
+        let metadata = fs::symlink_metadata(&image.copy).ok()?;
+        (format!("{:?}", fields(&metadata)) == image.copy_identity).then_some(image)
+    }
+
+    /// Failing to remember is no harm: the file is read again.
+    fn remember(&self, known: &Path) {
+        let written = serde_json::to_vec(self).map_err(io::Error::from).and_then(|text| {
+            private_directory(known.parent().unwrap_or(known))?;
+            write_whole(known, &text, 0o400)
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "image not remembered");
+        }
+    }
+}
+
+/// Reads a library without keeping a copy.
+pub(super) fn read(factory_ref: &str, path: &Path) -> Result<Vec<u8>, AdapterLoadError> {
+    Ok(Source::open(factory_ref, path)?.read(None)?.bytes)
+}
+
+/// A library file that is open, and plain, bounded and trustworthy.
+struct Source<'a> {
+    factory_ref: &'a str,
+    path: &'a Path,
+    file: File,
+    metadata: fs::Metadata,
+}
+
+impl<'a> Source<'a> {
+    fn open(factory_ref: &'a str, path: &'a Path) -> Result<Self, AdapterLoadError> {
         // Without O_NONBLOCK, opening a pipe waits for a writer.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(path)
-            .map_err(|error| unreadable(&error))?;
-        let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).custom_flags(flags.bits().cast_signed()).open(path);
+        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = opened.map_err(|error| unreadable(factory_ref, path, &error))?;
+        let source = Self { factory_ref, path, file, metadata };
+        let (shown, metadata) = (path.display(), &source.metadata);
         if !metadata.is_file() {
-            let kind = kind_of(&metadata);
-            return Err(fail(Reason::NotARegularFile, format!("{shown} is {kind}, not a file")));
+            let message = format!("{shown} is {}, not a file", kind_of(metadata));
+            return Err(source.fail(Reason::NotARegularFile, message));
         }
         if metadata.mode() & 0o002 != 0 {
             let mode = metadata.mode() & 0o7777;
             let message = format!("{shown} is writable by everybody (mode {mode:04o})");
-            return Err(fail(Reason::UnsafePermissions, message));
+            return Err(source.fail(Reason::UnsafePermissions, message));
         }
-        let too_large = |size: u64| {
-            let message = format!("{shown} has {size} bytes; the limit is {MAX_BYTES}");
-            fail(Reason::LibraryTooLarge, message)
-        };
         if metadata.len() > MAX_BYTES {
-            return Err(too_large(metadata.len()));
+            return Err(source.too_large(metadata.len()));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-        (&file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+        Ok(source)
+    }
+
+    fn read(&self, pin: Option<Digest>) -> Result<Bytes, AdapterLoadError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.metadata.len()).unwrap_or_default());
+        (&self.file)
+            .take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| unreadable(self.factory_ref, self.path, &error))?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(too_large(bytes.len() as u64));
+            return Err(self.too_large(bytes.len() as u64));
         }
         let digest = Digest::of(&bytes);
         if let Some(pin) = pin.filter(|pin| *pin != digest) {
+            let shown = self.path.display();
             let message = format!("{shown} has sha256 {digest}; the pin is {pin}");
-            return Err(fail(Reason::DigestMismatch, message));
+            return Err(self.fail(Reason::DigestMismatch, message));
         }
-        Ok(Self { bytes, digest })
+        Ok(Bytes { bytes, digest })
     }
 
+    fn fail(&self, reason: Reason, message: String) -> AdapterLoadError {
+        AdapterLoadError::new(self.factory_ref, reason, message)
+    }
+
+    fn too_large(&self, size: u64) -> AdapterLoadError {
+        let shown = self.path.display();
+        let message = format!("{shown} has {size} bytes; the limit is {MAX_BYTES}");
+        self.fail(Reason::LibraryTooLarge, message)
+    }
+}
+
+fn unreadable(factory_ref: &str, path: &Path, error: &io::Error) -> AdapterLoadError {
+    let message = format!("cannot read {}: {error}", path.display());
+    AdapterLoadError::new(factory_ref, Reason::LibraryUnreadable, message)
+        .caused_by("io::Error", error.to_string())
+}
+
+/// Identifies the state of a file without reading it. A file that changed just now has no identity: it
+/// could change again within the same tick of the clock.
+fn identity(metadata: &fs::Metadata) -> Option<String> {
+    let changed = u64::try_from(metadata.ctime()).ok()?;
+    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(changed));
+    age.is_ok_and(|age| age > SETTLED).then(|| format!("{:?}", fields(metadata)))
+}
+
+fn fields(metadata: &fs::Metadata) -> [u64; 7] {
+    [
+        metadata.dev(),
+        metadata.ino(),
+        metadata.len(),
+        metadata.mtime().cast_unsigned(),
+        metadata.mtime_nsec().cast_unsigned(),
+        metadata.ctime().cast_unsigned(),
+        metadata.ctime_nsec().cast_unsigned(),
+    ]
+}
+
+fn copy_path(cache_dir: &Path, digest: Digest) -> PathBuf {
+    cache_dir.join("libraries").join(format!("{digest}.so"))
+}
+
+/// The bytes of a library and their digest.
+struct Bytes {
+    bytes: Vec<u8>,
+    digest: Digest,
+}
+
+impl Bytes {
     /// Returns the private copy of these bytes, and makes it if there is none yet.
-    pub(super) fn private_copy(&self, cache_dir: &Path) -> io::Result<PathBuf> {
-        let directory = cache_dir.join("libraries");
+    fn private_copy(&self, cache_dir: &Path) -> io::Result<PathBuf> {
         private_directory(cache_dir)?;
-        private_directory(&directory)?;
-        let path = directory.join(format!("{}.so", self.digest));
+        let path = copy_path(cache_dir, self.digest);
+        let directory = path.parent().unwrap_or(cache_dir);
+        private_directory(directory)?;
         if self.is_copied_to(&path)? {
             return Ok(path);
         }
-        remove_unused(&directory);
+        remove_unused(directory);
         write_whole(&path, &self.bytes, 0o500)?;
         Ok(path)
     }
@@ -114,8 +241,6 @@ impl Image {
             }
             compared += read;
         }
-        // The time of last use, for `remove_unused`; failing to note it costs a copy, nothing more.
-        drop(file.set_modified(std::time::SystemTime::now()));
         Ok(compared == self.bytes.len())
     }
 }
@@ -155,8 +280,9 @@ pub(super) fn private_directory(path: &Path) -> io::Result<()> {
 fn remove_unused(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
-        let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|at| at.elapsed().ok());
+        let Ok(metadata) = entry.metadata() else { continue };
+        let used = metadata.accessed().into_iter().chain(metadata.modified()).max();
+        let age = used.and_then(|at| at.elapsed().ok());
         if age.is_some_and(|age| age > KEEP) {
             // Somebody else may have been faster.
             drop(fs::remove_file(entry.path()));
@@ -179,8 +305,8 @@ fn kind_of(metadata: &fs::Metadata) -> &'static str {
 mod tests {
     use super::*;
 
-    fn image(bytes: &[u8]) -> Image {
-        Image { bytes: bytes.to_vec(), digest: Digest::of(bytes) }
+    fn image(bytes: &[u8]) -> Bytes {
+        Bytes { bytes: bytes.to_vec(), digest: Digest::of(bytes) }
     }
 
     #[test]

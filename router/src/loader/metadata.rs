@@ -1,7 +1,7 @@
 //! Reading the metadata records of a library. The format is described in `nexus_router_sdk::metadata`.
 
 use nexus_router_sdk::metadata::MAGIC;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Longer records are refused; a manifest is a few kilobytes.
@@ -11,7 +11,7 @@ const MAX_RECORD: usize = 256 * 1024;
 const MAX_RECORDS: usize = 1000;
 
 /// What a library says of one of its factories, without running.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FactoryRecord {
     /// The number of the ABI that it was built for.
     pub abi: u32,

@@ -24,7 +24,6 @@ pub(crate) struct Opened {
     pub(crate) factory_ref: FactoryRef,
     pub(crate) path: PathBuf,
     pub(super) image: Image,
-    pub(crate) records: Vec<FactoryRecord>,
     pub(crate) record: FactoryRecord,
     pub(crate) view: Option<ManifestView>,
     pub(super) adapter_id: Option<String>,
@@ -38,7 +37,11 @@ impl Opened {
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.image.bytes.len()
+        self.image.size
+    }
+
+    pub(crate) fn records(&self) -> &[FactoryRecord] {
+        &self.image.records
     }
 
     pub(crate) fn scrub(&self, text: &str) -> String {

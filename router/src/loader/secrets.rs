@@ -28,7 +28,7 @@ impl Secrets {
         for secret in &self.0 {
             text = text.replace(secret.as_str(), redact::REDACTED);
         }
-        redact::text(&text).to_string()
+        redact::text(&text)
     }
 }
 

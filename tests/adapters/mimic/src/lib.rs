@@ -5,6 +5,8 @@
 //! fixed: `raises` returns an error, `none` describes itself as null, and `NOT_CALLABLE` is none at all.
 #![expect(unsafe_code, reason = "it speaks the ABI by itself: the SDK would keep it honest")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use nexus_router_abi::abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleResult};
 use nexus_router_abi::abi_stable::prefix_type::{PrefixRefTrait, PrefixTypeTrait};
 use nexus_router_abi::abi_stable::std_types::{ROption, RResult, RStr, RString};
@@ -32,7 +34,10 @@ pub struct Script {
     /// The message with which the factory fails, if it is to fail.
     #[serde(default)]
     pub factory_error: Option<String>,
-    /// What the instance says of itself.
+    /// Whether the factory leaves a thread behind.
+    #[serde(default)]
+    pub leave_thread: bool,
+    /// What the instance says of itself; `{n}` stands for the number of the instance.
     pub description: String,
 }
 
@@ -112,8 +117,14 @@ impl Role for Scripted {
     const NAME: &'static str = "create_adapter";
 
     fn make() -> Result<String, String> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
         let script = Script::read();
-        script.factory_error.map_or(Ok(script.description), Err)
+        if script.leave_thread {
+            std::thread::spawn(std::thread::park);
+        }
+        let number = MADE.fetch_add(1, Ordering::Relaxed).to_string();
+        let description = script.description.replace("{n}", &number);
+        script.factory_error.map_or(Ok(description), Err)
     }
 }
 

@@ -1,0 +1,96 @@
+//! The errors of a call, each with its code, its message and the digest of the arguments.
+
+use std::io;
+
+use nexus_router_sdk::{AdapterError, code};
+use serde_json::{Value, json};
+
+/// The program of the command does not exist.
+pub(crate) const COMMAND_NOT_FOUND: &str = "COMMAND_NOT_FOUND";
+/// The working directory does not exist.
+pub(crate) const CWD_NOT_FOUND: &str = "CWD_NOT_FOUND";
+/// The working directory is something else.
+pub(crate) const CWD_NOT_DIRECTORY: &str = "CWD_NOT_DIRECTORY";
+/// The call was to be a dry run, which a command cannot promise.
+pub(crate) const DRY_RUN_UNSUPPORTED: &str = "DRY_RUN_UNSUPPORTED";
+/// A configured environment variable cannot be one.
+pub(crate) const ENV_INVALID: &str = "ENV_INVALID";
+/// The output is not a JSON object.
+pub(crate) const INVALID_JSON_OUTPUT: &str = "INVALID_JSON_OUTPUT";
+/// The operating system refused something else.
+pub(crate) const OS_ERROR: &str = "OS_ERROR";
+/// The program may not be executed.
+pub(crate) const PERMISSION_DENIED: &str = "PERMISSION_DENIED";
+/// The command wrote to stderr, and the configuration forbids it.
+pub(crate) const STDERR_ON_SUCCESS: &str = "STDERR_ON_SUCCESS";
+
+/// Every code that a call may end with.
+pub(crate) const CODES: &[&str] = &[
+    code::CANCELLED,
+    COMMAND_NOT_FOUND,
+    CWD_NOT_DIRECTORY,
+    CWD_NOT_FOUND,
+    DRY_RUN_UNSUPPORTED,
+    ENV_INVALID,
+    code::INVALID_ARGUMENT,
+    INVALID_JSON_OUTPUT,
+    code::NONZERO_EXIT,
+    OS_ERROR,
+    code::OUTPUT_TOO_LARGE,
+    PERMISSION_DENIED,
+    STDERR_ON_SUCCESS,
+    code::TIMEOUT,
+];
+
+/// Makes the errors of one call.
+pub(crate) struct Failures {
+    /// The beginning of the digest of the arguments.
+    pub(crate) args_digest: String,
+}
+
+impl Failures {
+    /// Makes an operational error.
+    pub(crate) fn error(&self, code: &str, message: impl Into<String>) -> AdapterError {
+        AdapterError::operational(code, message).details(json!({ "args_digest": self.args_digest }))
+    }
+
+    /// Makes the error for a command that could not be started.
+    pub(crate) fn not_started(&self, program: &str, error: &io::Error) -> AdapterError {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                self.error(COMMAND_NOT_FOUND, format!("Command not found: {program}"))
+            }
+            io::ErrorKind::PermissionDenied => self.error(
+                PERMISSION_DENIED,
+                format!("Permission denied executing command: {program}"),
+            ),
+            _ => self.system(error),
+        }
+    }
+
+    /// Makes the error for whatever else the operating system refused.
+    pub(crate) fn system(&self, error: &io::Error) -> AdapterError {
+        let text = error.to_string();
+        let text = match error.raw_os_error() {
+            Some(number) => {
+                let suffix = format!(" (os error {number})");
+                format!("[Errno {number}] {}", text.strip_suffix(&suffix).unwrap_or(&text))
+            }
+            None => text,
+        };
+        self.error(OS_ERROR, format!("OS error executing command: {text}"))
+    }
+}
+
+/// Returns what Python calls the type of a value; messages of the Python router name it so.
+pub(crate) fn python_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "NoneType",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float",
+        Value::Number(_) => "int",
+        Value::String(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
+}
