@@ -77,8 +77,8 @@
 //! # }
 //! ```
 //!
-//! Errors come in two kinds, and the router treats them differently: an [operational]
-//! (AdapterError::operational) error is an expected failure and ends the run gracefully; a
+//! Errors come in two kinds, and the router treats them differently: an
+//! [operational](AdapterError::operational) error is an expected failure and ends the run gracefully; a
 //! [bug](AdapterError::bug) says that the adapter itself is wrong. A panic is caught and becomes a bug.
 //!
 //! Never write to the process' standard output: it belongs to the host. [`CallContext::output`] and

@@ -82,6 +82,14 @@ pub fn load_adapter(
     loader.load(&LoadRequest { factory_ref, adapter_id, config: &config, pin: None })
 }
 
+/// Reads the metadata of every factory from the bytes of a library, without running any code of it.
+///
+/// # Errors
+/// [`AdapterLoadError`] when the bytes are no adapter library.
+pub fn factories_in(bytes: &[u8]) -> Result<Vec<FactoryRecord>, AdapterLoadError> {
+    elf::examine("", "the library", bytes)
+}
+
 /// What to load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {

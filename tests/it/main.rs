@@ -6,5 +6,6 @@ mod cli;
 mod golden;
 mod load;
 mod mimic;
+mod readme;
 mod support;
 mod tidy;

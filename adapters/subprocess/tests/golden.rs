@@ -1,4 +1,5 @@
 //! The recorded calls of the Python router's subprocess adapter, made again.
+#![expect(clippy::unwrap_used, reason = "a test may panic, in its helping functions too")]
 
 use nexus_router_adapter_subprocess::{Subprocess, create_adapter};
 use nexus_router_sdk::{Adapter, ErrorKind, testing};

@@ -1,0 +1,119 @@
+//! Whoever pastes an example of the README sees what the README says.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{PROGRAM, World, built_library, workspace};
+
+/// An example: a command and the text that follows it. `[..]` stands for any text within a line.
+struct Example {
+    command: String,
+    expected: String,
+}
+
+#[test]
+fn console_examples_show_what_they_say() {
+    let bin = installation();
+    let examples = console_examples(&readme());
+    assert!(examples.len() >= 4);
+    for example in examples {
+        let shown = run(&bin, &example.command);
+        assert!(
+            matches(&example.expected, &shown),
+            "$ {}\nREADME says:\n{}\nshown:\n{shown}",
+            example.command,
+            example.expected
+        );
+    }
+}
+
+#[test]
+fn first_command_ends_as_shown() {
+    let bin = installation();
+    let readme = readme();
+    let command = block(&readme, "```sh\n").replace("target/release/", "").replace("\\\n", " ");
+    let (build, dispatch) = command.split_once("&&").unwrap();
+    assert_eq!(build.trim(), "cargo build --release --workspace");
+    assert_eq!(run(&bin, dispatch), block(&readme, "```json\n"));
+}
+
+#[test]
+fn embedding_example_names_what_exists() {
+    // Compiled here, because the README is no doc-test.
+    use nexus_router::{Registry, load_adapter};
+    use serde_json::json;
+    let load = || -> Result<Registry, Box<dyn std::error::Error>> {
+        let adapter = load_adapter(
+            "nexus_router_adapter_http:create_adapter",
+            Some("my-http"),
+            json!({ "base_url": "https://example.com" }),
+        )?;
+        let mut registry = Registry::new("my-http");
+        registry.register(adapter)?;
+        Ok(registry)
+    };
+    let shown = block(&readme(), "```rust\n");
+    for name in ["load_adapter(", "Registry::new(\"my-http\")", "registry.register(adapter)?"] {
+        assert!(shown.contains(name), "{name}");
+    }
+    let registry = load().unwrap();
+    assert_eq!(registry.get_default().unwrap().adapter_kind(), "http");
+}
+
+/// A directory with the program and the adapters of the repository, as after a build.
+fn installation() -> (World, PathBuf) {
+    let world = World::new();
+    let bin = world.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::copy(PROGRAM, bin.join("nexus-router")).unwrap();
+    for adapter in std::fs::read_dir(workspace().join("adapters")).unwrap().flatten() {
+        if adapter.path().is_dir() {
+            let name = adapter.file_name().into_string().unwrap();
+            let library = built_library(&format!("nexus_router_adapter_{name}"));
+            std::fs::copy(&library, bin.join(library.file_name().unwrap())).unwrap();
+        }
+    }
+    (world, bin)
+}
+
+fn run((world, bin): &(World, PathBuf), command: &str) -> String {
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(world.directory.path())
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+        .env("NEXUS_ROUTER_CACHE_DIR", world.path("cache"))
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(workspace().join("README.md")).unwrap()
+}
+
+fn block<'a>(text: &'a str, fence: &str) -> &'a str {
+    text.split_once(fence).unwrap().1.split_once("```").unwrap().0
+}
+
+fn console_examples(readme: &str) -> Vec<Example> {
+    let blocks = readme.split("```console\n").skip(1);
+    blocks
+        .map(|block| {
+            let block = block.split_once("```").unwrap().0;
+            let (command, expected) = block.split_once('\n').unwrap();
+            let command = command.strip_prefix("$ ").unwrap().to_owned();
+            Example { command, expected: expected.to_owned() }
+        })
+        .collect()
+}
+
+fn matches(expected: &str, shown: &str) -> bool {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (expected, shown) = (lines(expected), lines(shown));
+    expected.len() == shown.len()
+        && expected.iter().zip(&shown).all(|(expected, shown)| match expected.split_once("[..]") {
+            None => expected == shown,
+            Some((start, end)) => shown.starts_with(start) && shown.ends_with(end),
+        })
+}
