@@ -1,8 +1,10 @@
 //! The integration tests: one binary, through the public surface, with the real program and real libraries.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "a test binary has no public surface")]
 
 mod check;
 mod cli;
+mod corpus;
 mod golden;
 mod load;
 mod mimic;

@@ -52,7 +52,8 @@ fn embedding_example_names_what_exists() {
         registry.register(adapter)?;
         Ok(registry)
     };
-    let shown = block(&readme(), "```rust\n");
+    let readme = readme();
+    let shown = block(&readme, "```rust\n");
     for name in ["load_adapter(", "Registry::new(\"my-http\")", "registry.register(adapter)?"] {
         assert!(shown.contains(name), "{name}");
     }

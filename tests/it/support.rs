@@ -5,7 +5,6 @@ use std::process::{Command, Output};
 
 use nexus_router::Loader;
 use nexus_router::config::Environment;
-use nexus_router::loader::AdapterPath;
 use serde_json::Value;
 
 /// The program under test.

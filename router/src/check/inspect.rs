@@ -149,12 +149,13 @@ impl Inspection {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let params = self.config_params();
+        let listed = self.metadata("capabilities").is_some_and(Value::is_array);
         let stated = |key: &str| self.manifest.as_ref().is_some_and(|m| m.get(key).is_some());
         json!({
             "ok": self.ok(),
             "adapter_id": self.adapter_id(),
             "adapter_kind": self.adapter_kind(),
-            "capabilities": self.validation.metadata.is_some().then(|| self.capabilities()),
+            "capabilities": listed.then(|| self.capabilities()),
             "supported_router_versions": self.supported_router_versions(),
             "config_params": (!params.is_empty()).then_some(params),
             "error_codes": stated("error_codes").then(|| self.error_codes()),

@@ -10,9 +10,9 @@ use nexus_router::loader::{AdapterPath, Reason};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use super::compile::{compile_c, compiled};
-use super::forge::Library;
 use super::Corpus;
+use super::compile::compile_c;
+use super::forge::Library;
 use crate::support::PROGRAM;
 
 /// A case: its name, what makes the file at a path, the reason, and what the error says.
@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
     ),
     (
         "object_file",
-        |path| drop(compile_c("int x;\n", path, &["-c"])),
+        |path| compile_c("int x;\n", path, &["-c"]),
         Reason::NotALibrary,
         "an object file",
     ),
@@ -99,7 +99,7 @@ const CASES: &[Case] = &[
     ),
     (
         "library_of_something_else",
-        |path| compiled(compile_c("int x;\n", path, &["-shared"])),
+        |path| compile_c("int x;\n", path, &["-shared"]),
         Reason::NotAnAdapter,
         "no section .nexus_adapter",
     ),

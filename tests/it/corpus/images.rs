@@ -15,7 +15,7 @@ const DYNAMIC: u64 = 2;
 const TABLES: &[Case] = &[
     ("wrong_class", |l| l.put(header::CLASS, &[1]), Reason::WrongPlatform, "32-bit"),
     ("wrong_byte_order", |l| l.put(header::BYTE_ORDER, &[2]), Reason::WrongPlatform, "byte order"),
-    ("other_machine", other_machine, Reason::WrongPlatform, "sparc machine"),
+    ("other_machine", other_machine, Reason::WrongPlatform, "machine 2"),
     ("type_executable", |l| set_type(l, 2), Reason::NotALibrary, "an executable"),
     ("type_object", |l| set_type(l, 1), Reason::NotALibrary, "an object file"),
     ("type_core", |l| set_type(l, 4), Reason::NotALibrary, "of type 4"),
@@ -205,7 +205,7 @@ const METADATA: &[Case] = &[
 ];
 
 fn other_machine(library: &mut Library) {
-    // A machine that is never this one. The message names those that it knows.
+    // A machine that this one never is.
     library.put(header::MACHINE, &2_u16.to_ne_bytes());
 }
 

@@ -9,6 +9,9 @@ use crate::check::{Listed, list};
 use crate::config::Environment;
 use crate::python_text::visible;
 
+/// The widest cell, in characters.
+const MAX_CELL: usize = 80;
+
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
@@ -34,12 +37,20 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         };
         let version = entry.version.clone().unwrap_or_else(|| "-".to_owned());
         let cells = [entry.factory_ref.clone(), kind, capabilities, version, entry.state()];
-        cells.iter().map(|cell| visible(cell)).collect()
+        cells.iter().map(|cell| shortened(&visible(cell))).collect()
     }));
     for line in columns(&rows) {
         output.line(&line)?;
     }
     Ok(Answer::Yes)
+}
+
+/// Cuts a cell that would push every other one off the screen. Manifests are foreign.
+fn shortened(cell: &str) -> String {
+    match cell.char_indices().nth(MAX_CELL) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
 }
 
 fn as_json(entry: &Listed) -> Value {

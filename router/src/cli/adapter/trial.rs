@@ -78,7 +78,8 @@ fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
         Err(error) => {
             eprintln!("error[{}]: {}", visible(&error.code), visible(&error.message));
             if !error.details.is_empty() {
-                eprintln!("details: {}", Value::Object((*error.details).clone()));
+                let details = Value::Object((*error.details).clone()).to_string();
+                eprintln!("details: {}", visible(&details));
             }
             Ok(())
         }

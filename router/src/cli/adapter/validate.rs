@@ -1,6 +1,6 @@
 //! `nexus-router adapter validate REF`.
 
-use super::super::output::{Format, Output, columns};
+use super::super::output::{Format, Output};
 use super::super::{Answer, Error};
 use super::{StrictnessOption, Target};
 use crate::check::{CHECKS, Status, Validation, validate};
@@ -33,13 +33,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
 }
 
 fn human(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
-    let rows: Vec<Vec<String>> = validation
-        .checks
-        .iter()
-        .map(|check| vec![check.id.to_owned(), visible(&check.message)])
-        .collect();
-    for (check, line) in validation.checks.iter().zip(columns(&rows)) {
-        output.line(&format!("{} {line}", output.sign(check.status)))?;
+    let width = validation.checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
+    for check in &validation.checks {
+        let (sign, message) = (output.sign(check.status), visible(&check.message));
+        output.line(&format!("{sign} {:<width$}  {message}", check.id))?;
         if check.status == Status::Fail {
             output.line(&format!("  hint: {}", remedy(check.id, validation)))?;
         }
