@@ -235,8 +235,7 @@ impl Cancellation {
     fn wait(&self, duration: Duration) {
         let Some(shared) = &self.shared else { return std::thread::sleep(duration) };
         let guard = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited =
-            shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
+        let waited = shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
         drop(waited);
     }
 }

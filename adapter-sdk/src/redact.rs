@@ -46,6 +46,9 @@ use key::Class;
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
+/// No text is known that changes in a third pass.
+const MAX_PASSES: usize = 8;
+
 /// Says whether values under this key are hidden; see the [rules](self#keys).
 ///
 /// ```
@@ -87,7 +90,16 @@ pub fn object(object: &Object) -> Object {
 /// ```
 #[must_use]
 pub fn text(text: &str) -> String {
-    scan::text(text)
+    let mut redacted = scan::text(text);
+    // Removing a secret may bring together what then reads as another, such as two halves of a URL.
+    for _ in 0..MAX_PASSES {
+        let again = scan::text(&redacted);
+        if again == redacted {
+            break;
+        }
+        redacted = again;
+    }
+    redacted
 }
 
 /// Returns the URL without its password and without the secret values of its query and fragment.

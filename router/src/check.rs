@@ -160,7 +160,8 @@ fn examine(
     match loader.examine(request) {
         Ok((opened, observations)) => {
             let candidate = Candidate::new(&opened, &observations, strictness);
-            let checks = CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
+            let checks =
+                CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
             let metadata = Some(metadata(&candidate));
             Ok((Validation { metadata, checks, error: None }, Some((opened, observations))))
         }

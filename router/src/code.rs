@@ -1,8 +1,8 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
 use crate::check::CHECKS;
-use crate::loader::Reason;
 use crate::loader::AdapterLoadError;
+use crate::loader::Reason;
 
 /// A code and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +77,7 @@ pub fn near(code: &str) -> Vec<&'static str> {
     scored.into_iter().take(3).map(|(_, known)| known).collect()
 }
 
-const fn row(
-    code: &'static str,
-    kind: Kind,
-    meaning: &'static str,
-    remedy: &'static str,
-) -> Code {
+const fn row(code: &'static str, kind: Kind, meaning: &'static str, remedy: &'static str) -> Code {
     Code { code, kind, meaning, remedy }
 }
 
@@ -160,12 +155,7 @@ const OWN: &[Code] = &[
         "No network connection could be made.",
         "check that the address is right and that the service runs",
     ),
-    row(
-        "HTTP_ERROR",
-        Kind::Adapter,
-        "An HTTP request failed.",
-        "look at details.status_code",
-    ),
+    row("HTTP_ERROR", Kind::Adapter, "An HTTP request failed.", "look at details.status_code"),
     row(
         "INVALID_ARGUMENT",
         Kind::Adapter,

@@ -46,7 +46,9 @@ impl Environment {
         };
         let cache_dir = variable(CACHE_VARIABLE)
             .map(PathBuf::from)
-            .or_else(|| variable("XDG_CACHE_HOME").map(|base| Path::new(&base).join("nexus-router")))
+            .or_else(|| {
+                variable("XDG_CACHE_HOME").map(|base| Path::new(&base).join("nexus-router"))
+            })
             .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache/nexus-router")))
             .unwrap_or_else(|| {
                 let user = rustix::process::getuid().as_raw();

@@ -9,8 +9,8 @@ use std::io;
 use std::time::Duration;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus,
+    Scope,
 };
 use rustix::process::{Resource, Rlimit};
 use seccompiler::{
@@ -112,20 +112,39 @@ fn filters() -> Result<[BpfProgram; 2], ()> {
     };
     let mut denied: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED.iter().map(|number| (*number, Vec::new())).collect();
+    let first_argument = |length, comparison, value| {
+        SeccompCondition::new(0, length, comparison, value)
+            .and_then(|condition| SeccompRule::new(vec![condition]))
+            .map_err(|_| ())
+    };
     // Threads are fine, processes are not.
-    let thread = libc::CLONE_THREAD.unsigned_abs().into();
-    let not_a_thread = SeccompCondition::new(
-        0,
-        SeccompCmpArgLen::Qword,
-        SeccompCmpOp::MaskedEq(thread),
-        0,
-    );
-    let not_a_thread = SeccompRule::new(vec![not_a_thread.map_err(|_| ())?]).map_err(|_| ())?;
+    let thread = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into());
+    let not_a_thread = first_argument(SeccompCmpArgLen::Qword, thread, 0)?;
     denied.insert(libc::SYS_clone, vec![not_a_thread]);
+    // A process may bound itself. Bounding the processor time of its parent would end the parent.
+    for number in OWN_PROCESS_ONLY {
+        let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        denied.insert(*number, vec![another]);
+    }
     // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     Ok([filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
 }
+
+// System calls that libc does not name on every machine. From 424 on, all machines share the numbers.
+const FCHMODAT2: i64 = 452;
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+
+/// The system calls whose first argument names a process, and that are denied unless it is 0: this one.
+const OWN_PROCESS_ONLY: &[i64] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
 
 /// The system calls that are denied.
 const DENIED: &[i64] = &[
@@ -154,11 +173,30 @@ const DENIED: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // Memory, semaphores and queues that others share, or that outlive the process.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
     // File metadata, which Landlock does not cover.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
+    FCHMODAT2,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chown,
     libc::SYS_fchown,
@@ -167,6 +205,10 @@ const DENIED: &[i64] = &[
     libc::SYS_lchown,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
     libc::SYS_utimensat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -174,6 +216,9 @@ const DENIED: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
     // Kernel side doors.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

@@ -2,7 +2,11 @@
 //!
 //! Cases are interleaved in rounds, so that a busy machine slows both sides. The tenth percentile is the
 //! undisturbed cost; ratios are between medians.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and fails loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails loudly"
+)]
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -62,10 +66,11 @@ fn crossing(rounds: usize) {
     let host = HostV1_TO::from_value(Deaf, TD_Opaque);
     let through = (factory.create())(ROption::RNone, "{}".into(), host).unwrap();
     let direct: Box<dyn Callable> = Box::new(Idle);
-    let [direct, through] = compare(rounds, 20_000, [
-        &mut || black_box(&direct).shutdown(),
-        &mut || black_box(&through).shutdown(),
-    ]);
+    let [direct, through] = compare(
+        rounds,
+        20_000,
+        [&mut || black_box(&direct).shutdown(), &mut || black_box(&through).shutdown()],
+    );
     report("guarded ABI crossing", "direct call", direct, through, "goal: at most 25 ns more");
 }
 
@@ -94,7 +99,13 @@ impl nexus_router_sdk::Adapter for Idle {
         &[Capability::Apply]
     }
 
-    fn call(&self, _: &CallContext, _: &str, _: &str, args: Object) -> Result<Object, AdapterError> {
+    fn call(
+        &self,
+        _: &CallContext,
+        _: &str,
+        _: &str,
+        args: Object,
+    ) -> Result<Object, AdapterError> {
         Ok(args)
     }
 }
@@ -137,11 +148,18 @@ fn json_call(rounds: usize, loader: &Loader) {
     let call = Call::new("files", "read", &args);
     let linked = Direct::new();
     assert_eq!(linked.call(&call), adapter.call(&call).unwrap());
-    let [direct, through] = compare(rounds, 400, [
-        &mut || drop(black_box(linked.call(&call))),
-        &mut || drop(black_box(adapter.call(&call))),
-    ]);
-    report("call through the ABI, JSON on both sides", "same call, linked", direct, through, "goal: at most 1.08");
+    let [direct, through] = compare(
+        rounds,
+        400,
+        [&mut || drop(black_box(linked.call(&call))), &mut || drop(black_box(adapter.call(&call)))],
+    );
+    report(
+        "call through the ABI, JSON on both sides",
+        "same call, linked",
+        direct,
+        through,
+        "goal: at most 1.08",
+    );
 }
 
 /// The same adapter without the ABI: the request is still written, parsed, answered and parsed again.
@@ -199,10 +217,13 @@ fn load(rounds: usize, loader: &Loader) {
     loader.load(&request(&config)).unwrap();
     let file = built_directory().join(library_name("nexus_router_adapter_echo"));
     let size = std::fs::metadata(&file).unwrap().len() / 1024;
-    let [read, known] = compare(rounds, 10, [
-        &mut || drop(black_box(std::fs::read(&file).unwrap())),
-        &mut || drop(black_box(loader.load(&request(&config)).unwrap())),
-    ]);
+    let [read, known] = compare(
+        rounds,
+        10,
+        [&mut || drop(black_box(std::fs::read(&file).unwrap())), &mut || {
+            drop(black_box(loader.load(&request(&config)).unwrap()))
+        }],
+    );
     let what = format!("load of a known-good library ({size} KiB)");
     report(&what, "reading its file", read, known, "goal: at most 0.5 ms");
 }
@@ -211,17 +232,27 @@ fn load(rounds: usize, loader: &Loader) {
 fn dry_run(rounds: usize, loader: &Loader) {
     let config = json!({});
     let args = Object::new();
-    let [spawn, tried] = compare(rounds, 4, [
-        &mut || {
-            let mut child = Command::new(PROGRAM);
-            child.arg(CHILD_ARGUMENT).env_clear().stdin(Stdio::null());
-            black_box(child.status().unwrap());
-        },
-        &mut || {
-            black_box(loader.try_call(&request(&config), &Call::new("t", "m", &args)).unwrap());
-        },
-    ]);
-    report("dry run in the confined child, with a call", "an empty child", spawn, tried, "goal: at most 5 ms");
+    let [spawn, tried] = compare(
+        rounds,
+        4,
+        [
+            &mut || {
+                let mut child = Command::new(PROGRAM);
+                child.arg(CHILD_ARGUMENT).env_clear().stdin(Stdio::null());
+                black_box(child.status().unwrap());
+            },
+            &mut || {
+                black_box(loader.try_call(&request(&config), &Call::new("t", "m", &args)).unwrap());
+            },
+        ],
+    );
+    report(
+        "dry run in the confined child, with a call",
+        "an empty child",
+        spawn,
+        tried,
+        "goal: at most 5 ms",
+    );
 }
 
 /// The whole command `adapter validate`, against the command that only prints its version.
@@ -236,10 +267,11 @@ fn validate(rounds: usize, directory: &Path) {
             .stdout(Stdio::null());
         assert!(command.status().unwrap().success());
     };
-    let [version, validate] = compare(rounds, 2, [
-        &mut || command(&["--version"]),
-        &mut || command(&["adapter", "validate", ECHO]),
-    ]);
+    let [version, validate] = compare(
+        rounds,
+        2,
+        [&mut || command(&["--version"]), &mut || command(&["adapter", "validate", ECHO])],
+    );
     report("adapter validate", "--version", version, validate, "goal: at most 15 ms");
 }
 

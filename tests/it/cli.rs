@@ -51,7 +51,8 @@ fn adapter_path_has_its_order() {
     let (option, variable, file) = (place("option"), place("variable"), place("file"));
     std::fs::write(world.path("router.toml"), "adapter_path = ['file']\n").unwrap();
     let found = |arguments: &[&str], variable: Option<&std::path::Path>| {
-        let arguments = [&["adapter", "inspect", "ordered:create_adapter", "--format", "json"], arguments];
+        let arguments =
+            [&["adapter", "inspect", "ordered:create_adapter", "--format", "json"], arguments];
         let run = world.run_with(&arguments.concat(), |command| match variable {
             Some(directory) => command.env("NEXUS_ROUTER_ADAPTER_PATH", directory),
             None => command.env_remove("NEXUS_ROUTER_ADAPTER_PATH"),
@@ -75,7 +76,11 @@ fn github_format_annotates() {
     let world = World::new();
     let run = world.run(&["adapter", "validate", "nope:f", "--format", "github"]);
     assert_eq!(run.code(), 1);
-    assert!(run.stdout().starts_with("::error title=LOAD_OK::Failed to load adapter: "), "{}", run.stdout());
+    assert!(
+        run.stdout().starts_with("::error title=LOAD_OK::Failed to load adapter: "),
+        "{}",
+        run.stdout()
+    );
     let run = world.run(&["adapter", "validate", ECHO, "--format", "github"]);
     assert!(run.stdout().starts_with("PASS: LOAD_OK\n"), "{}", run.stdout());
 }

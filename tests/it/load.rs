@@ -45,8 +45,10 @@ fn adapter_id_in_config_is_the_id() {
 fn same_library_twice_gives_two_instances() {
     let loader = World::new().loader();
     let config = json!({});
-    let one = loader.load(&LoadRequest { adapter_id: Some("1"), ..request(ECHO, &config) }).unwrap();
-    let two = loader.load(&LoadRequest { adapter_id: Some("2"), ..request(ECHO, &config) }).unwrap();
+    let one =
+        loader.load(&LoadRequest { adapter_id: Some("1"), ..request(ECHO, &config) }).unwrap();
+    let two =
+        loader.load(&LoadRequest { adapter_id: Some("2"), ..request(ECHO, &config) }).unwrap();
     drop(one);
     assert_eq!(two.adapter_id(), "2");
     assert!(two.call(&Call::new("t", "m", &Object::new())).is_ok());

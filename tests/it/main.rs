@@ -5,9 +5,12 @@
 mod check;
 mod cli;
 mod corpus;
+mod docs;
 mod golden;
+mod inspect;
 mod load;
 mod mimic;
 mod readme;
 mod support;
+mod template;
 mod tidy;

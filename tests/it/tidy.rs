@@ -103,8 +103,19 @@ fn every_file_says_its_duty_first_and_is_short() {
 #[test]
 fn top_level_holds_what_it_should() {
     let allowed = [
-        "Cargo.toml", "Cargo.lock", "router", "adapter-sdk", "adapters", "templates", "tests", "target",
-        "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "SECURITY.md",
+        "Cargo.toml",
+        "Cargo.lock",
+        "router",
+        "adapter-sdk",
+        "adapters",
+        "templates",
+        "tests",
+        "target",
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "SECURITY.md",
     ];
     for entry in std::fs::read_dir(workspace()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();

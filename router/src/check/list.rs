@@ -62,7 +62,8 @@ pub fn list(loader: &Loader) -> Vec<Listed> {
                 package: Some(record.package),
                 version: Some(record.version),
                 sdk: Some(record.sdk),
-                manifest: record.manifest.as_ref().filter(|m| m.is_object()).map(ManifestView::read),
+                manifest:
+                    record.manifest.as_ref().filter(|m| m.is_object()).map(ManifestView::read),
                 problem: None,
             })),
             Err(error) if error.reason() == Reason::NotAnAdapter => {}

@@ -333,7 +333,10 @@ fn manifest_caps_match(candidate: &Candidate<'_>) -> Outcome {
         parts.push(format!("missing from manifest: {}", python_text::list(&missing)));
     }
     if parts.is_empty() {
-        Outcome::Pass(format!("Manifest capabilities match adapter: {}", python_text::list(&actual)))
+        Outcome::Pass(format!(
+            "Manifest capabilities match adapter: {}",
+            python_text::list(&actual)
+        ))
     } else {
         Outcome::Fail(format!("Manifest capabilities do not match adapter: {}", parts.join("; ")))
     }
@@ -353,7 +356,9 @@ fn abi_compatible(candidate: &Candidate<'_>) -> Outcome {
 fn router_version_supported(candidate: &Candidate<'_>) -> Outcome {
     let view = candidate.opened.view.as_ref();
     let Some(specifier) = view.and_then(|view| view.supported_router_versions.as_deref()) else {
-        return Outcome::Skip("Skipped: the manifest states no supported_router_versions".to_owned());
+        return Outcome::Skip(
+            "Skipped: the manifest states no supported_router_versions".to_owned(),
+        );
     };
     let ours = versions::router_version();
     match versions::supports(specifier) {
@@ -373,7 +378,11 @@ fn manifest_fields_known(candidate: &Candidate<'_>) -> Outcome {
         let found = manifest::json_type(manifest);
         return Outcome::Fail(format!("the manifest must be an object, got: {found}"));
     }
-    none_of("unknown fields", "Every field is in the specification", &manifest::unknown_fields(manifest))
+    none_of(
+        "unknown fields",
+        "Every field is in the specification",
+        &manifest::unknown_fields(manifest),
+    )
 }
 
 fn manifest_defaults_typed(candidate: &Candidate<'_>) -> Outcome {

@@ -14,8 +14,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let mut output = Output::new(environment);
     let Some(wanted) = &arguments.code else {
-        let rows: Vec<Vec<String>> =
-            code::all().map(|known| vec![known.code.to_owned(), known.meaning.to_owned()]).collect();
+        let rows: Vec<Vec<String>> = code::all()
+            .map(|known| vec![known.code.to_owned(), known.meaning.to_owned()])
+            .collect();
         for line in super::output::columns(&rows) {
             output.line(&line)?;
         }

@@ -215,9 +215,9 @@ pub(super) fn read_answer(answer: Result<String, String>) -> Result<Object, Adap
     match serde_json::from_str::<Envelope>(&text) {
         Ok(Envelope { output: Value::Object(output) }) => Ok(output),
         Ok(_) => Err(AdapterError::bug("the adapter's output is not an object")),
-        Err(error) => {
-            Err(AdapterError::bug(format!("the adapter's answer is not the answer of the ABI: {error}")))
-        }
+        Err(error) => Err(AdapterError::bug(format!(
+            "the adapter's answer is not the answer of the ABI: {error}"
+        ))),
     }
 }
 

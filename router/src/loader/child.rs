@@ -24,6 +24,9 @@ use crate::sandbox;
 /// The first argument that makes the binary a child. Not for people.
 pub const CHILD_ARGUMENT: &str = "__adapter-child";
 
+/// A longer description or error of a factory is not passed on; a description is some hundred bytes.
+const MAX_TEXT: usize = 256 * 1024;
+
 /// Runs as the child of a dry run. The `nexus-router` binary does so when its first argument is
 /// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
 #[must_use]
@@ -69,7 +72,11 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
     let create = || -> Result<Instance, String> {
         let wire = wire.clone();
         let sink = Arc::new(move |notice| drop(wire.send(&Message::Notice(notice))));
-        factory.create(job.adapter_id.as_deref(), &config, notice::host(sink))
+        let made = factory.create(job.adapter_id.as_deref(), &config, notice::host(sink));
+        made.map_err(|error| match error.len() {
+            0..=MAX_TEXT => error,
+            length => long_error(length, MAX_TEXT),
+        })
     };
     stage(Stage::Factory);
     let instance = match create() {
@@ -81,7 +88,7 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
     };
     stage(Stage::Describe);
     let mut observations =
-        Observations { description: instance.describe(), ..Observations::default() };
+        Observations { description: describe(&instance), ..Observations::default() };
     match &job.task {
         Task::Load => {}
         Task::Examine => {
@@ -98,7 +105,9 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
         Task::Call { request } => {
             stage(Stage::Call);
             let answer = match instance.call(request) {
-                Ok(text) if text.len() > MAX_ANSWER => Err(too_large(text.len())),
+                Ok(text) | Err(text) if text.len() > MAX_ANSWER => {
+                    Err(long_error(text.len(), MAX_ANSWER))
+                }
                 answer => answer,
             };
             wire.send(&Message::Answer(answer))?;
@@ -110,8 +119,19 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
     Ok(Some(observations))
 }
 
-fn too_large(length: usize) -> String {
-    let message = format!("the answer has {length} bytes; the limit is {MAX_ANSWER}");
+/// Returns the description, or the description of why it is not passed on.
+fn describe(instance: &Instance) -> String {
+    let text = instance.describe();
+    if text.len() <= MAX_TEXT {
+        return text;
+    }
+    let problem = format!("the description has {} bytes; the limit is {MAX_TEXT}", text.len());
+    serde_json::json!({ "error": problem }).to_string()
+}
+
+/// Returns the error that stands for a text that is too long to pass on.
+fn long_error(length: usize, limit: usize) -> String {
+    let message = format!("the answer has {length} bytes; the limit is {limit}");
     let error = AdapterError::operational(code::OUTPUT_TOO_LARGE, message);
     serde_json::to_string(&error).unwrap_or_default()
 }
@@ -121,9 +141,10 @@ fn compare_second(first: &str, second: Result<Instance, String>) -> Option<Strin
     match second {
         Err(error) => Some(format!("the second call of the factory failed: {error}")),
         Ok(second) => {
-            let description = second.describe();
-            (description != first)
-                .then(|| format!("the first describes itself as {first}, the second as {description}"))
+            let description = describe(&second);
+            (description != first).then(|| {
+                format!("the first describes itself as {first}, the second as {description}")
+            })
         }
     }
 }

@@ -93,15 +93,30 @@ mod tests {
             ("[]", Reason::ProtocolInvalid),
             (r#"{"adapter_id":"a","capabilities":[]}"#, Reason::ProtocolInvalid),
             (r#"{"adapter_id":"","adapter_kind":"k","capabilities":[]}"#, Reason::ProtocolInvalid),
-            (r#"{"adapter_id":"a\n","adapter_kind":"k","capabilities":[]}"#, Reason::ProtocolInvalid),
+            (
+                r#"{"adapter_id":"a\n","adapter_kind":"k","capabilities":[]}"#,
+                Reason::ProtocolInvalid,
+            ),
             (r#"{"adapter_id":1,"adapter_kind":"k","capabilities":[]}"#, Reason::ProtocolInvalid),
             (&long, Reason::ProtocolInvalid),
             (r#"{"adapter_id":"a","adapter_kind":"k"}"#, Reason::ProtocolInvalid),
             (r#"{"error":{"code":"ADAPTER_PANICKED"}}"#, Reason::ProtocolInvalid),
-            (r#"{"adapter_id":"a","adapter_kind":"k","capabilities":"apply"}"#, Reason::CapabilitiesInvalid),
-            (r#"{"adapter_id":"a","adapter_kind":"k","capabilities":[1]}"#, Reason::CapabilitiesInvalid),
-            (r#"{"adapter_id":"a","adapter_kind":"k","capabilities":["fly"]}"#, Reason::CapabilitiesInvalid),
-            (r#"{"adapter_id":"a","adapter_kind":"k","capabilities":["apply","apply"]}"#, Reason::CapabilitiesInvalid),
+            (
+                r#"{"adapter_id":"a","adapter_kind":"k","capabilities":"apply"}"#,
+                Reason::CapabilitiesInvalid,
+            ),
+            (
+                r#"{"adapter_id":"a","adapter_kind":"k","capabilities":[1]}"#,
+                Reason::CapabilitiesInvalid,
+            ),
+            (
+                r#"{"adapter_id":"a","adapter_kind":"k","capabilities":["fly"]}"#,
+                Reason::CapabilitiesInvalid,
+            ),
+            (
+                r#"{"adapter_id":"a","adapter_kind":"k","capabilities":["apply","apply"]}"#,
+                Reason::CapabilitiesInvalid,
+            ),
         ] {
             assert_eq!(admit(text).unwrap_err().0, reason, "{text}");
         }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::adapter::MAX_ANSWER;
 use super::child::CHILD_ARGUMENT;
 use super::library::Stage;
 use super::notice::Notice;
@@ -29,11 +30,15 @@ pub enum DryRun {
 /// The child may print this much before the rest is dropped.
 const MAX_PRINTED: usize = 16 * 1024;
 
-/// A longer line of the child ends it. An answer has its own, lower limit.
-const MAX_LINE: usize = 80 * 1024 * 1024;
+/// A longer line of the child ends it. An answer is JSON inside JSON, so quotes and backslashes, which may
+/// be all of it, stand twice.
+const MAX_LINE: usize = 2 * MAX_ANSWER + 1024 * 1024;
 
 /// More notices are dropped.
 const MAX_NOTICES: usize = 1000;
+
+/// Notices beyond this many bytes in all are dropped.
+const MAX_NOTICE_BYTES: usize = 4 * 1024 * 1024;
 
 /// What came of a dry run.
 #[derive(Debug)]
@@ -96,6 +101,7 @@ struct Watch {
     socket: UnixStream,
     printed_pipe: io::PipeReader,
     line: Vec<u8>,
+    notice_bytes: usize,
     outcome: Outcome,
 }
 
@@ -110,7 +116,8 @@ impl Watch {
             notices: Vec::new(),
             answer: None,
         };
-        Ok(Self { child, pidfd, socket, printed_pipe, line: Vec::new(), outcome })
+        let line = Vec::new();
+        Ok(Self { child, pidfd, socket, printed_pipe, line, notice_bytes: 0, outcome })
     }
 
     fn follow(mut self, job: &Job) -> io::Result<Outcome> {
@@ -180,10 +187,11 @@ impl Watch {
         })
     }
 
-    /// Reads what has been printed; false when nothing more can come.
+    /// Reads what has been printed, but no more than a full pipe at once: a child that prints without
+    /// end must not keep its watch from the clock. False when nothing more can come.
     fn read_printed(&mut self) -> io::Result<bool> {
         let mut block = [0; 4096];
-        loop {
+        for _ in 0..16 {
             match self.printed_pipe.read(&mut block) {
                 Ok(0) => return Ok(false),
                 Ok(read) => {
@@ -196,6 +204,7 @@ impl Watch {
                 Err(error) => return Err(error),
             }
         }
+        Ok(true)
     }
 
     fn read_messages(&mut self, end: &mut Option<End>) -> io::Result<Reading> {
@@ -217,22 +226,25 @@ impl Watch {
                 let line = std::mem::take(&mut self.line);
                 // A line that is no message comes from the library's own writing; it is not believed.
                 if let Ok(message) = serde_json::from_slice(&line) {
-                    self.take(message, end);
+                    self.take(message, line.len(), end);
                 }
             }
         }
         Ok(if self.line.len() > MAX_LINE { Reading::Flooded } else { Reading::More })
     }
 
-    fn take(&mut self, message: Message, end: &mut Option<End>) {
+    fn take(&mut self, message: Message, length: usize, end: &mut Option<End>) {
         match message {
             Message::Stage(stage) => self.outcome.stage = stage,
             Message::Refused { reason, text } => *end = Some(End::Refused { reason, text }),
             Message::FactoryFailed { error } => *end = Some(End::FactoryFailed { error }),
-            Message::Notice(notice) if self.outcome.notices.len() < MAX_NOTICES => {
-                self.outcome.notices.push(notice);
+            Message::Notice(notice) => {
+                self.notice_bytes = self.notice_bytes.saturating_add(length);
+                if self.outcome.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES
+                {
+                    self.outcome.notices.push(notice);
+                }
             }
-            Message::Notice(_) => {}
             Message::Answer(answer) => self.outcome.answer = Some(answer),
             Message::Done(observations) => *end = Some(End::Done(Box::new(observations))),
         }

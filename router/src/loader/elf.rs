@@ -5,9 +5,11 @@
 
 use std::path::Path;
 
+use std::collections::BTreeMap;
+
 use object::elf;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
+use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadRef as _};
 
 use super::error::{AdapterLoadError, Reason};
 use super::factory_ref::FactoryRef;
@@ -43,8 +45,7 @@ pub(super) fn select<'r>(
         return Ok(record);
     }
     let bytes = image::read(factory_ref.as_str(), path)?;
-    let exported =
-        Elf::parse(&*bytes).is_ok_and(|elf| defined_symbol(&elf, function).is_some());
+    let exported = Elf::parse(&*bytes).is_ok_and(|elf| defined_symbol(&elf, function).is_some());
     let (reason, message) = if exported {
         (Reason::NotAFactory, format!("'{function}' in module '{module}' is not callable"))
     } else {
@@ -66,7 +67,8 @@ fn examine_bytes(bytes: &[u8]) -> Result<(Elf<'_>, Vec<FactoryRecord>), Finding>
         (Reason::NotAnAdapter, format!("is not a nexus-router adapter: no section {SECTION}"))
     })?;
     let data = section.data().map_err(|error| damaged(&error))?;
-    let invalid = |problem| (Reason::MetadataInvalid, format!("has unreadable metadata: {problem}"));
+    let invalid =
+        |problem| (Reason::MetadataInvalid, format!("has unreadable metadata: {problem}"));
     let records = read_records(data).map_err(invalid)?;
     if records.is_empty() {
         return Err((Reason::NotAnAdapter, format!("exports no factory: {SECTION} is empty")));
@@ -97,8 +99,7 @@ fn check_identity(bytes: &[u8]) -> Result<(), Finding> {
     if class != elf::ELFCLASS64 {
         return Err(wrong("32-bit machines".to_owned(), "64-bit"));
     }
-    let host_data =
-        if cfg!(target_endian = "big") { elf::ELFDATA2MSB } else { elf::ELFDATA2LSB };
+    let host_data = if cfg!(target_endian = "big") { elf::ELFDATA2MSB } else { elf::ELFDATA2LSB };
     if data != host_data {
         return Err(wrong("the other byte order".to_owned(), std::env::consts::ARCH));
     }
@@ -116,7 +117,9 @@ fn check_identity(bytes: &[u8]) -> Result<(), Finding> {
         elf::ET_DYN => Ok(()),
         elf::ET_EXEC => Err(not_a_library("an executable, not a shared library")),
         elf::ET_REL => Err(not_a_library("an object file, not a shared library")),
-        other => Err(not_a_library(&format!("an ELF file of type {}, not a shared library", other.0))),
+        other => {
+            Err(not_a_library(&format!("an ELF file of type {}, not a shared library", other.0)))
+        }
     }
 }
 
@@ -166,9 +169,12 @@ fn check_dynamic(header: &Header, endian: Endianness, bytes: &[u8]) -> Result<()
     let dynamic = segments
         .iter()
         .find_map(|segment| segment.dynamic(endian, bytes).transpose())
-        .ok_or((Reason::NotALibrary, "has no dynamic section: it is not a shared library".to_owned()))?
+        .ok_or((
+            Reason::NotALibrary,
+            "has no dynamic section: it is not a shared library".to_owned(),
+        ))?
         .map_err(|error| damaged(&error))?;
-    let mut seen = Vec::new();
+    let mut seen = BTreeMap::new();
     let mut ended = false;
     for entry in dynamic {
         let tag = entry.d_tag(endian);
@@ -178,10 +184,21 @@ fn check_dynamic(header: &Header, endian: Endianness, bytes: &[u8]) -> Result<()
                 ended = true;
                 break;
             }
-            elf::DT_HASH | elf::DT_STRTAB | elf::DT_SYMTAB | elf::DT_RELA | elf::DT_REL
-            | elf::DT_JMPREL | elf::DT_PLTGOT | elf::DT_INIT | elf::DT_FINI
-            | elf::DT_INIT_ARRAY | elf::DT_FINI_ARRAY | elf::DT_GNU_HASH | elf::DT_VERSYM
-            | elf::DT_VERDEF | elf::DT_VERNEED
+            elf::DT_HASH
+            | elf::DT_STRTAB
+            | elf::DT_SYMTAB
+            | elf::DT_RELA
+            | elf::DT_REL
+            | elf::DT_JMPREL
+            | elf::DT_PLTGOT
+            | elf::DT_INIT
+            | elf::DT_FINI
+            | elf::DT_INIT_ARRAY
+            | elf::DT_FINI_ARRAY
+            | elf::DT_GNU_HASH
+            | elf::DT_VERSYM
+            | elf::DT_VERDEF
+            | elf::DT_VERNEED
                 if !loaded(value) =>
             {
                 return Err(damaged_text(&format!(
@@ -195,24 +212,69 @@ fn check_dynamic(header: &Header, endian: Endianness, bytes: &[u8]) -> Result<()
             }
             _ => {}
         }
-        seen.push(tag);
+        seen.insert(tag.0, value);
     }
     for (tag, name) in [
         (elf::DT_STRTAB, "string table"),
         (elf::DT_SYMTAB, "symbol table"),
         (elf::DT_STRSZ, "string table size"),
     ] {
-        if !seen.contains(&tag) {
+        if !seen.contains_key(&tag.0) {
             return Err(damaged_text(&format!("the dynamic section names no {name}")));
         }
     }
-    if ended { Ok(()) } else { Err(damaged_text("the dynamic section has no end")) }
+    if !ended {
+        return Err(damaged_text("the dynamic section has no end"));
+    }
+    let value = |tag: elf::DynamicTag| seen.get(&tag.0).copied();
+    for (table, size) in [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)] {
+        if let (Some(table), Some(size)) = (value(table), value(size)) {
+            check_relocations(segments, endian, bytes, table, size)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that relocations lie in the file and change nothing but this library. The system's loader writes
+/// wherever they say, which in a host would be into somebody else's memory.
+fn check_relocations(
+    segments: &[elf::ProgramHeader64<Endianness>],
+    endian: Endianness,
+    bytes: &[u8],
+    table: u64,
+    size: u64,
+) -> Result<(), Finding> {
+    let loaded = || segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let place = loaded().find_map(|segment| {
+        let into = table.checked_sub(segment.p_vaddr(endian))?;
+        let end = into.checked_add(size)?;
+        (end <= segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(into))?
+    });
+    let place = place.ok_or_else(|| damaged_text("the relocations are not in the file"))?;
+    let count = usize::try_from(size).unwrap_or(usize::MAX) / size_of::<elf::Rela64<Endianness>>();
+    let relocations: &[elf::Rela64<Endianness>] = bytes
+        .read_slice_at(place, count)
+        .map_err(|()| damaged_text("the relocations are not in the file"))?;
+    for relocation in relocations {
+        let target = relocation.r_offset.get(endian);
+        let inside = loaded().any(|segment| {
+            let into = target.checked_sub(segment.p_vaddr(endian));
+            into.and_then(|into| into.checked_add(8))
+                .is_some_and(|end| end <= segment.p_memsz(endian))
+        });
+        if !inside && relocation.r_info.get(endian) != 0 {
+            let problem = format!("a relocation changes {target:#x}, outside of every segment");
+            return Err(damaged_text(&problem));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a factory's symbol is data large enough to be a header: what is read from it is bounded.
 fn check_symbol(elf: &Elf<'_>, function: &str) -> Result<(), Finding> {
     let Some((kind, size)) = defined_symbol(elf, function) else {
-        let found = format!("names the factory '{function}' in its metadata, but does not export it");
+        let found =
+            format!("names the factory '{function}' in its metadata, but does not export it");
         return Err((Reason::FactoryNotFound, found));
     };
     let needed = size_of::<nexus_router_abi::LibHeader>() as u64;

@@ -54,7 +54,8 @@ impl Image {
     ) -> Result<Self, AdapterLoadError> {
         let source = Source::open(factory_ref, path)?;
         let known = identity(&source.metadata).map(|identity| {
-            let name = Digest::of_parts(&[env!("CARGO_PKG_VERSION").as_bytes(), identity.as_bytes()]);
+            let name =
+                Digest::of_parts(&[env!("CARGO_PKG_VERSION").as_bytes(), identity.as_bytes()]);
             cache_dir.join("known").join(name.to_string())
         });
         if let (None, Some(known)) = (pin, &known)
@@ -140,7 +141,8 @@ impl<'a> Source<'a> {
     }
 
     fn read(&self, pin: Option<Digest>) -> Result<Bytes, AdapterLoadError> {
-        let mut bytes = Vec::with_capacity(usize::try_from(self.metadata.len()).unwrap_or_default());
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(self.metadata.len()).unwrap_or_default());
         (&self.file)
             .take(MAX_BYTES + 1)
             .read_to_end(&mut bytes)
@@ -178,7 +180,8 @@ fn unreadable(factory_ref: &str, path: &Path, error: &io::Error) -> AdapterLoadE
 /// could change again within the same tick of the clock.
 fn identity(metadata: &fs::Metadata) -> Option<String> {
     let changed = u64::try_from(metadata.ctime()).ok()?;
-    let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(changed));
+    let age =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(changed));
     age.is_ok_and(|age| age > SETTLED).then(|| format!("{:?}", fields(metadata)))
 }
 

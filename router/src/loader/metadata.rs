@@ -44,7 +44,8 @@ pub(super) fn read_records(section: &[u8]) -> Result<Vec<FactoryRecord>, String>
         if *magic != MAGIC {
             return Err(format!("there is no record at byte {at}"));
         }
-        let length = length.try_into().map_or(usize::MAX, |bytes| u32::from_le_bytes(bytes) as usize);
+        let length =
+            length.try_into().map_or(usize::MAX, |bytes| u32::from_le_bytes(bytes) as usize);
         if length > MAX_RECORD {
             return Err(format!(
                 "the record at byte {at} has {length} bytes; the limit is {MAX_RECORD}"

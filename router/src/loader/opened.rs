@@ -74,7 +74,8 @@ impl Opened {
                 return Err(self.fail(Reason::ManifestInvalid, message));
             }
         }
-        let specifier = self.view.as_ref().and_then(|view| view.supported_router_versions.as_deref());
+        let specifier =
+            self.view.as_ref().and_then(|view| view.supported_router_versions.as_deref());
         match specifier.map_or(versions::Support::Yes, versions::supports) {
             versions::Support::Yes => {}
             versions::Support::No => {

@@ -37,8 +37,9 @@ impl AdapterPath {
     pub fn find(&self, factory_ref: &FactoryRef) -> Result<PathBuf, AdapterLoadError> {
         if let Some(file) = factory_ref.file() {
             // A relative name without a directory would be searched on the system's path by the loader.
-            return std::path::absolute(file)
-                .map_err(|error| self.not_found(factory_ref).caused_by("io::Error", error.to_string()));
+            return std::path::absolute(file).map_err(|error| {
+                self.not_found(factory_ref).caused_by("io::Error", error.to_string())
+            });
         }
         let name = library_name(factory_ref.module());
         self.directories
@@ -116,8 +117,9 @@ pub fn library_name(module: &str) -> String {
 #[must_use]
 pub fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
-    let module =
-        name.strip_prefix(std::env::consts::DLL_PREFIX)?.strip_suffix(std::env::consts::DLL_SUFFIX)?;
+    let module = name
+        .strip_prefix(std::env::consts::DLL_PREFIX)?
+        .strip_suffix(std::env::consts::DLL_SUFFIX)?;
     (!module.is_empty()).then(|| module.to_owned())
 }
 

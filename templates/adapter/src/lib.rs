@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_fields_are_those_of_the_manifest() {
+    fn protocol_fields_are_as_declared() {
         let adapter = create_adapter(None, config()).unwrap();
         assert_eq!(adapter.adapter_kind(), KIND);
         assert_eq!(adapter.capabilities(), CAPABILITIES);

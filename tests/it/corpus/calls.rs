@@ -76,7 +76,8 @@ fn assert_ends(corpus: &Corpus, loader: &Loader, (function, expected, says): &Ca
         (Output, Err(error)) => panic!("{function}: {error}"),
         (Bug(_) | Operational(_), Ok(output)) => panic!("{function} answered {output:?}"),
         (Bug(code) | Operational(code), Err(error)) => {
-            let kind = if matches!(expected, Bug(_)) { ErrorKind::Bug } else { ErrorKind::Operational };
+            let kind =
+                if matches!(expected, Bug(_)) { ErrorKind::Bug } else { ErrorKind::Operational };
             assert_eq!((error.kind, error.code.as_str()), (kind, *code), "{function}: {error}");
             assert!(error.message.contains(says), "{function}: {error}");
             let shown = format!("{error:?}");
@@ -131,5 +132,7 @@ fn memory_limit_is_the_loaders() {
         config: &json!({}),
         pin: None,
     };
-    assert!(loader.try_call(&request, &Call::new("t", "m", &Object::new())).unwrap().answer.is_ok());
+    assert!(
+        loader.try_call(&request, &Call::new("t", "m", &Object::new())).unwrap().answer.is_ok()
+    );
 }

@@ -30,7 +30,10 @@ fn is_whole(loader: &Loader) -> bool {
     let (factory_ref, config) = ("good:create_adapter", json!({}));
     let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
     let validation = validate(loader, &request, Strictness::Strict).unwrap();
-    validation.checks.iter().any(|check| check.id == "TRIED_CONFINED" && check.status == Status::Pass)
+    validation
+        .checks
+        .iter()
+        .any(|check| check.id == "TRIED_CONFINED" && check.status == Status::Pass)
 }
 
 fn state(directory: &Path) -> Value {

@@ -41,8 +41,18 @@ impl Random {
 /// Damages a library in one of the places where it matters, or anywhere.
 fn damage(library: &mut Library, random: &mut Random) -> String {
     const SECTIONS: &[&str] = &[
-        ".dynamic", ".dynsym", ".dynstr", ".gnu.hash", ".gnu.version_r", ".rela.dyn",
-        ".init_array", ".fini_array", ".data", ".data.rel.ro", ".eh_frame_hdr", ".nexus_adapter",
+        ".dynamic",
+        ".dynsym",
+        ".dynstr",
+        ".gnu.hash",
+        ".gnu.version_r",
+        ".rela.dyn",
+        ".init_array",
+        ".fini_array",
+        ".data",
+        ".data.rel.ro",
+        ".eh_frame_hdr",
+        ".nexus_adapter",
     ];
     let place = match random.below(SECTIONS.len() + 4) {
         0 => 0..64,

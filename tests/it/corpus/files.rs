@@ -39,12 +39,7 @@ const CASES: &[Case] = &[
         Reason::NotARegularFile,
         "a pipe",
     ),
-    (
-        "device",
-        |path| symlink("/dev/zero", path).unwrap(),
-        Reason::NotARegularFile,
-        "a device",
-    ),
+    ("device", |path| symlink("/dev/zero", path).unwrap(), Reason::NotARegularFile, "a device"),
     (
         "socket",
         |path| drop(UnixListener::bind(path).unwrap()),
@@ -79,12 +74,7 @@ const CASES: &[Case] = &[
         Reason::LibraryTooLarge,
         "has 1073741824 bytes",
     ),
-    (
-        "executable",
-        |path| symlink(PROGRAM, path).unwrap(),
-        Reason::NotALibrary,
-        "an executable",
-    ),
+    ("executable", |path| symlink(PROGRAM, path).unwrap(), Reason::NotALibrary, "an executable"),
     (
         "object_file",
         |path| compile_c("int x;\n", path, &["-c"]),
@@ -153,5 +143,11 @@ fn paths_need_not_be_text() {
     corpus.loader.cache_dir = directory.join("cache");
     corpus.assert_works("strange:create_adapter", "in a directory whose name is no text");
     let loader = corpus.loader.clone();
-    corpus.assert_refused(&loader, "worse:create_adapter", &json!({}), Reason::NotALibrary, "worse");
+    corpus.assert_refused(
+        &loader,
+        "worse:create_adapter",
+        &json!({}),
+        Reason::NotALibrary,
+        "worse",
+    );
 }

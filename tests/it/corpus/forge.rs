@@ -118,9 +118,8 @@ impl Library {
     pub fn symbol(&self, name: &str) -> usize {
         let (table, names) = (self.section(".dynsym"), self.section(".dynstr"));
         let mut entries = table.contents().step_by(SYMBOL_ENTRY);
-        let found = entries.find(|entry| {
-            self.text_at(names.offset + self.place::<4>(*entry)) == name.as_bytes()
-        });
+        let found = entries
+            .find(|entry| self.text_at(names.offset + self.place::<4>(*entry)) == name.as_bytes());
         found.unwrap_or_else(|| panic!("no symbol {name}"))
     }
 
@@ -135,9 +134,10 @@ impl Library {
     pub fn object(&self, name: &str) -> usize {
         let address = self.object_addresses(name).start;
         let sections = self.sections();
-        let holder = sections.iter().filter(|section| !section.contents().is_empty()).find(|section| {
-            section.address <= address && address < section.address + section.size as u64
-        });
+        let holder =
+            sections.iter().filter(|section| !section.contents().is_empty()).find(|section| {
+                section.address <= address && address < section.address + section.size as u64
+            });
         let holder = holder.unwrap();
         holder.offset + usize::try_from(address - holder.address).unwrap()
     }
@@ -183,10 +183,12 @@ impl Library {
     /// Returns the library without what only debuggers read, which is most of its bytes.
     fn stripped(mut self) -> Self {
         let sections = self.sections();
-        let kept = sections.iter().rposition(|s| s.flags & Section::FLAG_ALLOCATED != 0).unwrap() + 1;
+        let kept =
+            sections.iter().rposition(|s| s.flags & Section::FLAG_ALLOCATED != 0).unwrap() + 1;
         let names = sections[self.place::<2>(header::SECTION_NAMES)];
         let end = sections[..kept].iter().map(|section| section.contents().end).max().unwrap();
-        let mut entries = self.0[sections[0].entry..sections[kept - 1].entry + SECTION_ENTRY].to_vec();
+        let mut entries =
+            self.0[sections[0].entry..sections[kept - 1].entry + SECTION_ENTRY].to_vec();
         let mut names_entry = self.0[names.entry..names.entry + SECTION_ENTRY].to_vec();
         names_entry[24..32].copy_from_slice(&(end as u64).to_ne_bytes());
         entries.extend(names_entry);

@@ -1,7 +1,7 @@
 //! Libraries that are well-formed files and do harm when they are opened.
 
 use nexus_router::Loader;
-use nexus_router::loader::Reason;
+use nexus_router::loader::{LoadRequest, Reason};
 use serde_json::json;
 
 use super::Corpus;
@@ -59,13 +59,6 @@ const SOURCES: &[Case] = &[
         "it printed: no licence found",
     ),
     (
-        "constructor_closes_everything",
-        "#include <unistd.h>\n__attribute__((constructor)) static void c(void) \
-         { for (int i = 0; i < 64; i++) close(i); }",
-        Reason::LibraryExited,
-        "exit code 2",
-    ),
-    (
         "constructor_talks_to_the_host",
         "#include <unistd.h>\n__attribute__((constructor)) static void c(void) \
          { for (int i = 3; i < 64; i++) if (write(i, \"\\x7f nonsense\\n{\\\"done\\\":7}\\n\", 24)) {} \
@@ -79,12 +72,7 @@ const SOURCES: &[Case] = &[
         Reason::UnresolvedSymbol,
         "nobody_defines_this",
     ),
-    (
-        "header_forged_in_c",
-        "/* the header is a number and zeroes */",
-        Reason::AbiMismatch,
-        "",
-    ),
+    ("header_forged_in_c", "/* the header is a number and zeroes */", Reason::AbiMismatch, ""),
 ];
 
 fn assert_refused(corpus: &Corpus, loader: &Loader, (name, source, reason, says): &Case) {
@@ -101,12 +89,50 @@ fn harm_while_opening_is_caught_in_the_child() {
     }
 }
 
+/// Constructors that never come back.
+const ENDLESS: &[(&str, &str)] = &[
+    (
+        "constructor_loops",
+        "__attribute__((constructor)) static void c(void) { for (;;) __asm__ volatile(\"\"); }",
+    ),
+    (
+        "constructor_prints_without_end",
+        "#include <unistd.h>\nstatic char b[65536];\n__attribute__((constructor)) static void c(void) \
+         { for (;;) if (write(1, b, sizeof b)) {} }",
+    ),
+    (
+        "constructor_talks_without_end",
+        "#include <unistd.h>\nstatic char b[65536];\n__attribute__((constructor)) static void c(void) \
+         { for (int i = 0; i < 65536; i += 2) b[i] = '\\n'; \
+         for (;;) for (int i = 3; i < 8; i++) if (write(i, b, sizeof b)) {} }",
+    ),
+];
+
 #[test]
-fn constructor_that_loops_is_ended() {
+fn constructors_that_never_come_back_are_ended() {
     let corpus = Corpus::new();
-    let source = "__attribute__((constructor)) static void c(void) { for (;;) __asm__ volatile(\"\"); }";
-    let case = ("constructor_loops", source, Reason::LibraryTimedOut, "did not answer within 1s");
-    assert_refused(&corpus, &corpus.impatient(), &case);
+    let loader = corpus.impatient();
+    std::thread::scope(|scope| {
+        for (name, source) in ENDLESS {
+            let (corpus, loader) = (&corpus, &loader);
+            let case = (*name, *source, Reason::LibraryTimedOut, "did not answer within 1s");
+            scope.spawn(move || assert_refused(corpus, loader, &case));
+        }
+    });
+}
+
+#[test]
+fn constructor_that_closes_the_wire_is_caught_in_the_child() {
+    let corpus = Corpus::new();
+    let source = "#include <unistd.h>\n__attribute__((constructor)) static void c(void) \
+                  { for (int i = 0; i < 64; i++) close(i); }";
+    compile_c(&c_adapter(source), &corpus.file("closing"), &["-shared"]);
+    let (factory_ref, config) = ("closing:create_adapter", json!({}));
+    let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
+    // With debug assertions the child's own descriptors abort it; without, it cannot speak and ends.
+    let reason = corpus.loader.load(&request).unwrap_err().reason();
+    assert!([Reason::LibraryCrashed, Reason::LibraryExited].contains(&reason), "{reason:?}");
+    corpus.assert_host_goes_on(factory_ref);
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         output.json(&Value::Array(listed.iter().map(as_json).collect()))?;
         return Ok(Answer::Yes);
     }
-    let mut rows = vec![["FACTORY", "KIND", "CAPABILITIES", "VERSION", "STATE"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["FACTORY", "KIND", "CAPABILITIES", "VERSION", "STATE"].map(str::to_owned).to_vec()];
     rows.extend(listed.iter().map(|entry| {
         let (kind, capabilities) = match &entry.manifest {
             Some(manifest) => (manifest.kind.clone(), manifest.capabilities.join(",")),

@@ -12,6 +12,9 @@ use std::process::Command;
 use nexus_router_sdk::{AdapterError, CallContext, Capability, Object, export_adapter};
 use serde_json::Value;
 
+/// The number of a system call that libc does not name on every machine.
+const FCHMODAT2: libc::c_long = 452;
+
 /// A way out: its name, and the try, in a directory that holds the writable file `victim`.
 type Attempt = (&'static str, fn(&Path) -> io::Result<()>);
 
@@ -138,6 +141,7 @@ fn errno_name(errno: i32) -> String {
     match errno {
         libc::EPERM => "EPERM".to_owned(),
         libc::EACCES => "EACCES".to_owned(),
+        libc::ENOSYS => "ENOSYS".to_owned(),
         other => io::Error::from_raw_os_error(other).to_string(),
     }
 }
@@ -155,19 +159,12 @@ fn fork() -> io::Result<()> {
     }
 }
 
-/// Changes a mode by the newest system call for it, which an older filter may not know.
+/// Changes a mode by the newest system call for it, which older kernels do not have.
 fn change_mode_at(directory: &Path) -> io::Result<()> {
     let path = CString::new(directory.join("victim").into_os_string().into_encoded_bytes())?;
     // SAFETY: the path is a C string that lives through the call; the rest are plain numbers.
-    let changed =
-        unsafe { libc::syscall(libc::SYS_fchmodat2, libc::AT_FDCWD, path.as_ptr(), 0o600, 0) };
-    match check(c_int::try_from(changed).unwrap_or(-1)) {
-        // A kernel without the call leaves nothing to close.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            Err(io::Error::from_raw_os_error(libc::EPERM))
-        }
-        result => result,
-    }
+    let changed = unsafe { libc::syscall(FCHMODAT2, libc::AT_FDCWD, path.as_ptr(), 0o600, 0) };
+    check(c_int::try_from(changed).unwrap_or(-1))
 }
 
 /// Sets a limit of the parent to what it is. With another value this could end the parent.
