@@ -11,15 +11,20 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 use crate::config;
 use crate::loader::AdapterLoadError;
+use crate::python_text::visible;
 use crate::template;
 
 /// Dispatches calls to adapters, and proves that adapters keep their contract.
 #[derive(Parser)]
 #[command(name = "nexus-router", version, disable_help_subcommand = true)]
 struct Arguments {
+    /// What is logged to standard error: off, error, warn, info, debug or trace.
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    log: LevelFilter,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -43,7 +48,7 @@ enum Answer {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("{0}")]
+    #[error(transparent)]
     Load(#[from] AdapterLoadError),
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -87,6 +92,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(arguments.log)
+        .with_ansi(false)
+        .init();
     let environment = config::Environment::read();
     let answer = match arguments.verb {
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
@@ -106,6 +116,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Makes text harmless that may come from a library. Lines stay: errors in configuration files have some.
+fn harmless(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
 #[expect(clippy::print_stderr, reason = "the one place where errors are shown")]
 fn report(error: &Error) {
     let mut text = error.to_string();
@@ -115,10 +130,10 @@ fn report(error: &Error) {
         source = cause.source();
     }
     match error.code() {
-        Some(code) => eprintln!("error[{code}]: {text}"),
-        None => eprintln!("error: {text}"),
+        Some(code) => eprintln!("error[{code}]: {}", harmless(&text)),
+        None => eprintln!("error: {}", harmless(&text)),
     }
     if let Some(hint) = error.hint() {
-        eprintln!("hint: {hint}");
+        eprintln!("hint: {}", harmless(&hint));
     }
 }

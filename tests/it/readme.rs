@@ -33,7 +33,7 @@ fn first_command_ends_as_shown() {
     let readme = readme();
     let command = block(&readme, "```sh\n").replace("target/release/", "").replace("\\\n", " ");
     let (build, dispatch) = command.split_once("&&").unwrap();
-    assert_eq!(build.trim(), "cargo build --release --workspace");
+    assert_eq!(build.trim(), "cargo build --release");
     assert_eq!(run(&bin, dispatch), block(&readme, "```json\n"));
 }
 

@@ -400,7 +400,12 @@ fn config_accepted(candidate: &Candidate<'_>) -> Outcome {
     let config = &candidate.opened.config;
     let findings: Vec<String> = config.findings.iter().map(ToString::to_string).collect();
     let given = config.config.len() - config.applied.len();
-    let accepted = format!("{given} keys given, {} defaults applied", config.applied.len());
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let defaults = counted(config.applied.len(), "default");
+    let accepted = format!("{} given, {defaults} applied", counted(given, "key"));
     none_of("the config does not fit", &accepted, &findings)
 }
 

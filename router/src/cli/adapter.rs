@@ -88,6 +88,9 @@ struct Target {
     /// How many seconds the library may take.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time_limit: Option<Duration>,
+    /// How many mebibytes of address space the library may use.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1_048_576))]
+    memory_limit: Option<u64>,
     #[command(flatten)]
     search: Search,
 }
@@ -97,6 +100,9 @@ impl Target {
         let mut loader = self.search.loader(environment)?;
         if let Some(time) = self.time_limit {
             loader.limits.time = time;
+        }
+        if let Some(mebibytes) = self.memory_limit {
+            loader.limits.memory = mebibytes * 1024 * 1024;
         }
         Ok(loader)
     }

@@ -67,8 +67,12 @@ pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
     rows.iter()
         .map(|row| {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+            // By hand: the width in a format string has 16 bits, and panics beyond them.
+            let padded = |(cell, width): (&String, &usize)| {
+                cell.clone() + &" ".repeat(width - cell.chars().count())
+            };
+            let cells: Vec<String> = row.iter().zip(&widths).map(padded).collect();
+            cells.join("  ").trim_end().to_owned()
         })
         .collect()
 }
