@@ -22,10 +22,9 @@ stub!(call_segfaults {
         Ok(args)
     }
 });
-stub!(call_returns_100_mb { call: |_, _| answer("x".repeat(100 * 1024 * 1024)) });
-stub!(call_returns_60_mb_of_quotes { call: |_, _| answer("\"".repeat(30 * 1024 * 1024)) });
 stub!(call_tells_a_secret { call: tell_a_secret });
-stub!(call_floods_notices { call: flood });
+stub!(call_sends_large_notices { call: |context, args| notify(context, args, 500 * 1024, 10) });
+stub!(call_sends_many_notices { call: |context, args| notify(context, args, 1, 1_500) });
 
 /// Exports a factory whose instance answers every call with a text.
 macro_rules! answering {
@@ -40,7 +39,7 @@ answering!(call_returns_no_output, || Ok("{}".to_owned()));
 answering!(call_returns_no_json, || Ok("well done".to_owned()));
 answering!(call_returns_nothing, || Ok(String::new()));
 answering!(call_returns_deep_json, || Ok("{\"output\":".repeat(100_000)));
-answering!(call_returns_100_mb_raw, || Ok("x".repeat(100 * 1024 * 1024)));
+answering!(call_returns_100_mb, || Ok("x".repeat(100 * 1024 * 1024)));
 answering!(call_error_is_no_error_object, || Err(r#"{"oops":true}"#.to_owned()));
 answering!(call_error_is_100_mb, || Err("x".repeat(100 * 1024 * 1024)));
 answering!(call_panics_unguarded, || panic!("nothing holds this"));
@@ -59,13 +58,10 @@ fn tell_a_secret(_: &CallContext, args: Object) -> Answer {
 }
 
 /// Sends more to the host than any host wants to keep.
-fn flood(context: &CallContext, args: Object) -> Answer {
-    let line = "x".repeat(500 * 1024);
-    for _ in 0..40 {
+fn notify(context: &CallContext, args: Object, length: usize, count: usize) -> Answer {
+    let line = "x".repeat(length);
+    for _ in 0..count {
         context.log(Level::Info, &line);
-    }
-    for _ in 0..2_000 {
-        context.output("x");
     }
     Ok(args)
 }
