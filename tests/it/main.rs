@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "a test binary has no public surface")]
 
+mod abi;
 mod check;
 mod cli;
 mod corpus;

@@ -3,9 +3,8 @@
 //! The system's loader trusts the tables of a file; a damaged one kills the process that opens it. What
 //! can be known from the bytes is therefore checked here, and the child process catches the rest.
 
-use std::path::Path;
-
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use object::elf;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -309,5 +308,91 @@ fn machine_name(machine: elf::Machine) -> String {
         elf::EM_386 => "x86".to_owned(),
         elf::EM_ARM => "arm".to_owned(),
         other => format!("machine {}", other.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use std::ops::Range;
+    use std::path::PathBuf;
+    use std::sync::LazyLock;
+
+    /// A good library: the echo adapter, which is built beside the tests.
+    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().unwrap();
+        test.with_file_name("libnexus_router_adapter_echo.so")
+    });
+
+    static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| std::fs::read(&*PATH).unwrap());
+
+    /// The parts of the good library that the pre-flight reads.
+    static READ_PARTS: LazyLock<Vec<Range<usize>>> = LazyLock::new(|| {
+        let elf = Elf::parse(GOOD.as_slice()).unwrap();
+        let part = |name: &str| {
+            let (start, size) = elf.section_by_name(name).unwrap().file_range().unwrap();
+            let start = usize::try_from(start).unwrap();
+            start..start + usize::try_from(size).unwrap()
+        };
+        let names = [".dynamic", ".dynsym", ".dynstr", ".rela.dyn", SECTION];
+        let table = elf.elf_header().e_shoff.get(elf.endian());
+        let table = usize::try_from(table).unwrap()..GOOD.len();
+        names.into_iter().map(part).chain([0..64, 64..1024, table]).collect()
+    });
+
+    #[test]
+    fn good_library_passes_and_its_factory_is_selected() {
+        let records = examine("m:f", "good", &GOOD).unwrap();
+        let good = FactoryRef::new("m", "create_adapter");
+        assert_eq!(select(&good, &PATH, &records).unwrap().factory, "create_adapter");
+        let missing = FactoryRef::new("m", "create");
+        let error = select(&missing, &PATH, &records).unwrap_err();
+        assert_eq!(error.reason(), Reason::FactoryNotFound);
+        assert_eq!(error.hint(), "the library exports create_adapter");
+    }
+
+    #[test]
+    fn relocations_stay_inside_the_library() {
+        let mut bytes = GOOD.clone();
+        // The parts begin with those of the list above; the fourth are the relocations.
+        let first = READ_PARTS[3].start;
+        bytes[first + 5] = 0x7f;
+        let error = examine("m:f", "damaged", &bytes).unwrap_err();
+        assert_eq!(error.reason(), Reason::LibraryDamaged);
+        assert!(error.to_string().contains("outside of every segment"), "{error}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn no_damage_makes_it_panic(
+            damages in prop::collection::vec((any::<Index>(), any::<Index>(), any::<u8>()), 1..8),
+            cut in proptest::option::weighted(0.1, any::<Index>()),
+        ) {
+            let mut bytes = GOOD.clone();
+            for (part, place, byte) in damages {
+                let part = part.get(&READ_PARTS);
+                bytes[part.start + place.index(part.len())] = byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            if let Ok(records) = examine("m:f", "damaged", &bytes) {
+                prop_assert!(!records.is_empty());
+                drop(select(&FactoryRef::new("m", "create_adapter"), &PATH, &records));
+            }
+        }
+
+        #[test]
+        fn no_bytes_behind_a_good_beginning_make_it_panic(
+            kept in 0usize..200,
+            rest in prop::collection::vec(any::<u8>(), 0..400),
+        ) {
+            let bytes = [&GOOD[..kept], &rest].concat();
+            prop_assert!(examine("m:f", "noise", &bytes).is_err());
+        }
     }
 }

@@ -83,12 +83,20 @@ fn attempts_succeed_without_the_confinement() {
     let factory_ref = factory_ref(FUNCTION);
     let request =
         LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &config, pin: None };
-    let unconfined = Loader { dry_run: DryRun::Off, ..corpus.loader.clone() };
+    let unconfined = Loader { dry_run: DryRun::Off, ..corpus.loader };
     let adapter = unconfined.load(&request).unwrap();
     let outcomes = adapter.call(&Call::new("t", "m", &Object::new())).unwrap();
     let failed: Vec<_> = outcomes
         .iter()
         .filter(|(_, outcome)| !["succeeded", "ENOSYS"].contains(&outcome.as_str().unwrap()))
+        .filter(|(attempt, _)| !(attempt.ends_with("_parent") && parent_is_another_users()))
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Says whether this process could not touch its parent anyway.
+fn parent_is_another_users() -> bool {
+    let parent = format!("/proc/{}", std::os::unix::process::parent_id());
+    let own = rustix::process::geteuid().as_raw();
+    fs::metadata(parent).map_or(true, |parent| parent.uid() != own)
 }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use nexus_router::loader::{AdapterPath, Reason};
+use nexus_router::Call;
+use nexus_router::loader::{AdapterPath, LoadRequest, Reason};
+use nexus_router_sdk::Object;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
@@ -42,7 +43,7 @@ const CASES: &[Case] = &[
     ("device", |path| symlink("/dev/zero", path).unwrap(), Reason::NotARegularFile, "a device"),
     (
         "socket",
-        |path| drop(UnixListener::bind(path).unwrap()),
+        |path| mknodat(CWD, path, FileType::Socket, Mode::RWXU, 0).unwrap(),
         Reason::LibraryUnreadable,
         "cannot read",
     ),
@@ -128,6 +129,26 @@ fn links_and_copies_of_a_good_library_work() {
     fs::copy(corpus.file("good"), corpus.file("copied")).unwrap();
     for module in ["linked", "hard_linked", "copied", "good"] {
         corpus.assert_works(&format!("{module}:create_adapter"), module);
+    }
+}
+
+#[test]
+fn two_copies_under_two_names_live_side_by_side() {
+    let corpus = Corpus::new();
+    fs::copy(corpus.file("good"), corpus.file("copied")).unwrap();
+    let load = |factory_ref, id| {
+        let config = json!({});
+        let request = LoadRequest { factory_ref, adapter_id: Some(id), config: &config, pin: None };
+        corpus.loader.load(&request).unwrap()
+    };
+    let one = load("good:create_adapter", "one");
+    let two = load("copied:create_adapter", "two");
+    let three = load("good:create_adapter", "three");
+    assert_eq!(one.digest(), two.digest());
+    drop(one);
+    for (adapter, id) in [(two, "two"), (three, "three")] {
+        assert_eq!(adapter.adapter_id(), id);
+        assert!(adapter.call(&Call::new("t", "m", &Object::new())).is_ok());
     }
 }
 
