@@ -154,7 +154,7 @@ impl Loader {
             )
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))?;
             if !verdict.is_good() {
-                let observations = self.try_in_child(&opened, Task::Load)?.into_done();
+                let (observations, _) = self.try_in_child(&opened, Task::Load)?;
                 opened.admit(&observations.description)?;
                 verdict.remember();
             }
@@ -190,7 +190,7 @@ impl Loader {
         // A child that ended in or after the call has loaded; how it ended is the call's result.
         let answer = match (&outcome.end, outcome.answer) {
             (End::Done(_), Some(answer)) => adapter::read_answer(answer),
-            (end, _) if answered || stage == Stage::Call => Err(crash_error(end, stage)),
+            (end, _) if answered || stage == Some(Stage::Call) => Err(crash_error(end, stage)),
             _ => {
                 let outcome = Outcome { answer: None, ..outcome };
                 return Err(opened.ending(outcome));
@@ -206,11 +206,9 @@ impl Loader {
         request: &LoadRequest<'_>,
     ) -> Result<(Opened, Observations), AdapterLoadError> {
         let opened = self.prepare(request)?;
-        let outcome = self.try_in_child(&opened, Task::Examine)?;
-        let printed = outcome.printed.len();
-        let mut observations = outcome.into_done();
-        if printed > 0 {
-            let effect = format!("output: at least {printed} bytes were printed");
+        let (mut observations, printed) = self.try_in_child(&opened, Task::Examine)?;
+        if !printed.is_empty() {
+            let effect = format!("output: at least {} bytes were printed", printed.len());
             observations.side_effects.push(effect);
         }
         Ok((opened, observations))
@@ -247,9 +245,16 @@ impl Loader {
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))
     }
 
-    fn try_in_child(&self, opened: &Opened, task: Task) -> Result<Outcome, AdapterLoadError> {
-        let outcome = self.run_child(opened, task)?;
-        if matches!(outcome.end, End::Done(_)) { Ok(outcome) } else { Err(opened.ending(outcome)) }
+    /// Returns what the child saw, and what the library printed.
+    fn try_in_child(
+        &self,
+        opened: &Opened,
+        task: Task,
+    ) -> Result<(Observations, String), AdapterLoadError> {
+        match self.run_child(opened, task)? {
+            Outcome { end: End::Done(observations), printed, .. } => Ok((*observations, printed)),
+            outcome => Err(opened.ending(outcome)),
+        }
     }
 
     fn load_here(&self, opened: &Opened) -> Result<Adapter, AdapterLoadError> {

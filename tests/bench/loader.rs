@@ -20,6 +20,7 @@ use nexus_router::{Adapter, Call, Loader};
 use nexus_router_abi::abi_stable::std_types::ROption;
 use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
 use nexus_router_abi::{Answer, FactoryV1Ref, HostV1, HostV1_TO};
+use nexus_router_adapter_echo::Echo;
 use nexus_router_sdk::exported::{Export, LibHeader, header};
 use nexus_router_sdk::testing::Recorder;
 use nexus_router_sdk::{Adapter as _, AdapterError, CallContext, Capability, Host, Object};
@@ -164,7 +165,7 @@ fn json_call(rounds: usize, loader: &Loader) {
 
 /// The same adapter without the ABI: the request is still written, parsed, answered and parsed again.
 struct Direct {
-    adapter: Box<dyn Fn(&CallContext, &str, &str, Object) -> Result<Object, AdapterError>>,
+    adapter: Echo,
     context: CallContext,
 }
 
@@ -175,10 +176,7 @@ impl Direct {
             serde_json::from_value(json!({"responses": [], "delay_ms": 0})).unwrap(),
         )
         .unwrap();
-        let adapter = move |context: &CallContext, tool: &str, method: &str, args| {
-            adapter.call(context, tool, method, args)
-        };
-        Self { adapter: Box::new(adapter), context: Recorder::default().context() }
+        Self { adapter, context: Recorder::default().context() }
     }
 
     fn call(&self, call: &Call<'_>) -> Object {
@@ -202,7 +200,7 @@ impl Direct {
         let request: Request<'_> = serde_json::from_str(&request).unwrap();
         let context = self.context.clone();
         let output =
-            (self.adapter)(&context, &request.tool, &request.method, request.args).unwrap();
+            self.adapter.call(&context, &request.tool, &request.method, request.args).unwrap();
         let answer = serde_json::to_string(&Output { output }).unwrap();
         match serde_json::from_str::<Answer>(&answer).unwrap().output {
             Value::Object(output) => output,
@@ -221,7 +219,7 @@ fn load(rounds: usize, loader: &Loader) {
         rounds,
         10,
         [&mut || drop(black_box(std::fs::read(&file).unwrap())), &mut || {
-            drop(black_box(loader.load(&request(&config)).unwrap()))
+            drop(black_box(loader.load(&request(&config)).unwrap()));
         }],
     );
     let what = format!("load of a known-good library ({size} KiB)");

@@ -20,7 +20,8 @@ fn object(value: Value) -> Object {
 
 #[test]
 fn host_loads_registers_and_calls() {
-    let loader = World::new().loader();
+    let world = World::new();
+    let loader = world.loader();
     let config = json!({});
     let load = LoadRequest { adapter_id: Some("my-echo"), ..request(ECHO, &config) };
     let mut registry = Registry::new("my-echo");
@@ -34,7 +35,8 @@ fn host_loads_registers_and_calls() {
 
 #[test]
 fn adapter_id_in_config_is_the_id() {
-    let loader = World::new().loader();
+    let world = World::new();
+    let loader = world.loader();
     let adapter = loader.load(&request(ECHO, &json!({"adapter_id": "named"}))).unwrap();
     assert_eq!(adapter.adapter_id(), "named");
     let error = loader.load(&request(ECHO, &json!({"adapter_id": 7}))).unwrap_err();
@@ -43,7 +45,8 @@ fn adapter_id_in_config_is_the_id() {
 
 #[test]
 fn same_library_twice_gives_two_instances() {
-    let loader = World::new().loader();
+    let world = World::new();
+    let loader = world.loader();
     let config = json!({});
     let one =
         loader.load(&LoadRequest { adapter_id: Some("1"), ..request(ECHO, &config) }).unwrap();
@@ -56,7 +59,8 @@ fn same_library_twice_gives_two_instances() {
 
 #[test]
 fn config_is_checked_before_any_code_runs() {
-    let loader = World::new().loader();
+    let world = World::new();
+    let loader = world.loader();
     for (config, problem) in [
         (json!({"delay_ms": "soon"}), "'delay_ms' must be number, got string"),
         (json!({"delay_m": 1}), "did you mean 'delay_ms'?"),
@@ -70,7 +74,8 @@ fn config_is_checked_before_any_code_runs() {
 
 #[test]
 fn secrets_of_the_config_are_in_no_error() {
-    let loader = World::new().loader();
+    let world = World::new();
+    let loader = world.loader();
     let config = json!({"responses": [{"tool": "t", "api_key": "sk-very-secret"}]});
     let error: AdapterLoadError = loader.load(&request(ECHO, &config)).unwrap_err();
     let shown = format!("{error} {error:?} {:?} {}", error.details(), error.hint());
@@ -131,4 +136,19 @@ fn replacing_the_file_leaves_the_loaded_adapter_alone() {
     assert!(adapter.call(&Call::new("t", "m", &Object::new())).is_ok());
     let error = world.loader().load(&request("copied:create_adapter", &json!({}))).unwrap_err();
     assert_eq!(error.reason(), Reason::NotALibrary);
+}
+
+#[test]
+fn wrong_helper_is_told_apart_from_a_bad_library() {
+    let world = World::new();
+    let mut loader = world.loader();
+    loader.limits.time = std::time::Duration::from_secs(1);
+    // More than a socket takes at once: `sleep` does not read it, `cat` sends it back.
+    let config = json!({"responses": [{"tool": "t", "method": "m", "return": {"x": "y".repeat(2_000_000)}}]});
+    for helper in ["/bin/true", "/bin/false", "/bin/cat", "/bin/sleep"] {
+        loader.dry_run = DryRun::Helper(helper.into());
+        let error = loader.load(&request(ECHO, &config)).unwrap_err();
+        assert_eq!(error.reason(), Reason::DryRunUnavailable, "{helper}: {error}");
+        assert!(error.hint().contains("NEXUS_ROUTER_BIN"), "{}", error.hint());
+    }
 }

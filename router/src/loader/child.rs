@@ -45,6 +45,7 @@ fn work() -> io::Result<()> {
     let confinement = sandbox::enter(job.limits)?;
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
     let wire = Wire::over_standard_input()?;
+    wire.send(&Message::Stage(Stage::Start))?;
     let before = ProcessState::now();
     let observed = try_library(&job, &wire, &before)?;
     if let Some(mut observations) = observed {

@@ -44,8 +44,8 @@ const MAX_NOTICE_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) end: End,
-    /// The step that the child had reached.
-    pub(super) stage: Stage,
+    /// The step that the child had reached; nothing when it never spoke, and so is no child of ours.
+    pub(super) stage: Option<Stage>,
     /// What the library printed.
     pub(super) printed: String,
     /// What the adapter told the host.
@@ -111,7 +111,7 @@ impl Watch {
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         let outcome = Outcome {
             end: End::Exited { code: 0 },
-            stage: Stage::Start,
+            stage: None,
             printed: String::new(),
             notices: Vec::new(),
             answer: None,
@@ -124,7 +124,9 @@ impl Watch {
         let deadline = Instant::now() + job.limits.time;
         let mut text = serde_json::to_vec(job)?;
         text.push(b'\n');
-        // A child that died at once shows as a broken pipe; its status says more.
+        // A child that died at once shows as a broken pipe, one that does not read as a timeout; how it
+        // ends says more.
+        self.socket.set_write_timeout(Some(job.limits.time))?;
         drop((&self.socket).write_all(&text));
         self.socket.set_nonblocking(true)?;
         rustix::io::ioctl_fionbio(&self.printed_pipe, true)?;
@@ -235,7 +237,7 @@ impl Watch {
 
     fn take(&mut self, message: Message, length: usize, end: &mut Option<End>) {
         match message {
-            Message::Stage(stage) => self.outcome.stage = stage,
+            Message::Stage(stage) => self.outcome.stage = Some(stage),
             Message::Refused { reason, text } => *end = Some(End::Refused { reason, text }),
             Message::FactoryFailed { error } => *end = Some(End::FactoryFailed { error }),
             Message::Notice(notice) => {
@@ -288,7 +290,7 @@ enum Reading {
 fn empty() -> Outcome {
     Outcome {
         end: End::Exited { code: 0 },
-        stage: Stage::Start,
+        stage: None,
         printed: String::new(),
         notices: Vec::new(),
         answer: None,

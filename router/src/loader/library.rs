@@ -69,10 +69,14 @@ impl Factory {
         let symbol = unsafe { library.get::<AbiHeaderRef>(function.as_bytes()) };
         let header: AbiHeaderRef = *symbol.map_err(|error| open_error(&error))?;
         let mismatch = |text: String| OpenError { reason: Reason::AbiMismatch, text };
-        let header = header.upgrade().map_err(|error| mismatch(last_error_line(&error)))?;
+        let header = header.upgrade().map_err(|error| mismatch(point_of(&error)))?;
+        // Without a layout the comparison below would be skipped.
+        if header.layout().is_none() {
+            return Err(mismatch("the library hides the layout of its types".to_owned()));
+        }
         let module = header
             .init_root_module::<FactoryV1Ref>()
-            .map_err(|error| mismatch(last_error_line(&error)))?;
+            .map_err(|error| mismatch(point_of(&error)))?;
         Ok(Self(module))
     }
 
@@ -137,12 +141,15 @@ fn open_error(error: &libloading::Error) -> OpenError {
     OpenError { reason, text }
 }
 
-/// A layout mismatch is explained on many kilobytes; the last line that begins with `Error:` is the point.
-fn last_error_line(error: &dyn std::fmt::Display) -> String {
+/// A layout mismatch is explained on many kilobytes. The point is the last line that begins with
+/// `Error:`; where there is none, the explanation is short and all of it is told on one line.
+fn point_of(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     tracing::debug!(explanation = %text, "abi mismatch");
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let point = lines.clone().rfind(|line| line.starts_with("Error:")).or_else(|| lines.next());
-    let point = point.unwrap_or("the layouts differ").trim_start_matches("Error:").trim();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let point = match lines.clone().rfind(|line| line.starts_with("Error:")) {
+        Some(line) => line.trim_start_matches("Error:").trim().to_owned(),
+        None => lines.collect::<Vec<_>>().join(" "),
+    };
     point.chars().take(500).collect()
 }

@@ -14,7 +14,7 @@ use super::image::Image;
 use super::library::Stage;
 use super::manifest::{self, ManifestView};
 use super::metadata::FactoryRecord;
-use super::protocol::{Observations, read_error};
+use super::protocol::read_error;
 use super::secrets::Secrets;
 use super::versions;
 use crate::digest::Digest;
@@ -143,27 +143,22 @@ impl Opened {
                 return self.refused(known.copied().unwrap_or(Reason::OpenFailed), &text);
             }
             End::FactoryFailed { error } => return self.factory_failed(&error),
-            End::Done(_) => unreachable!("a child that is done ended well"),
+            // Only a library that writes to our socket can have us told so.
+            End::Done(_) => (Reason::LibraryExited, "spoke for its child".to_owned(), "protocol"),
             ref end @ End::Crashed { .. } => (Reason::LibraryCrashed, end.to_string(), "signal"),
             ref end @ End::Exited { .. } => (Reason::LibraryExited, end.to_string(), "exit"),
             ref end @ End::TimedOut { .. } => (Reason::LibraryTimedOut, end.to_string(), "timeout"),
         };
+        let Some(stage) = outcome.stage.map(Stage::doing) else {
+            let message = format!("the helper for the dry run {what} and never answered");
+            return self.fail(Reason::DryRunUnavailable, message).caused_by(cause_type, what);
+        };
         let module = self.factory_ref.module();
-        let stage = outcome.stage.doing();
         let mut message = format!("module '{module}' {what} {stage}");
         if let Some(line) = last_line(&outcome.printed) {
             message.push_str(&format!("; it printed: {}", self.scrub(line)));
         }
         self.fail(reason, message).caused_by(cause_type, what)
-    }
-}
-
-impl Outcome {
-    pub(super) fn into_done(self) -> Observations {
-        match self.end {
-            End::Done(observations) => *observations,
-            _ => Observations::default(),
-        }
     }
 }
 
@@ -195,8 +190,8 @@ impl Stage {
 }
 
 /// Turns the end of a child in a call into the call's error.
-pub(super) fn crash_error(end: &End, stage: Stage) -> AdapterError {
-    let message = format!("the adapter {end} {}", stage.doing());
+pub(super) fn crash_error(end: &End, stage: Option<Stage>) -> AdapterError {
+    let message = format!("the adapter {end} {}", stage.map_or("", Stage::doing));
     match end {
         End::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
         _ => AdapterError::bug_with_code("ADAPTER_CRASHED", message),
