@@ -1,4 +1,4 @@
-//! JSON text as Python writes it, so that digests agree with those of the Python router.
+//! JSON text as Python writes it, so that digests and messages agree with those of the Python router.
 //!
 //! The canonical form is pure ASCII without blanks. The members of every object are sorted by the code
 //! points of their names (which is the order of Rust's `str`, and not that of RFC 8785). Strings
@@ -55,6 +55,25 @@ pub fn float(value: f64) -> String {
     let mut out = String::new();
     write_float(&mut out, value);
     out
+}
+
+/// Returns what Python calls the type of a value; messages of the Python router name it so.
+///
+/// ```
+/// use nexus_router_sdk::canonical;
+/// assert_eq!(canonical::type_name(&serde_json::json!(1.0)), "float");
+/// ```
+#[must_use]
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "NoneType",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float",
+        Value::Number(_) => "int",
+        Value::String(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
 }
 
 struct Form {
@@ -199,6 +218,13 @@ mod tests {
     fn golden(name: &str) -> String {
         let path = format!("{}/../tests/golden/nexus/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn types_are_named_as_in_python() {
+        let values = serde_json::json!([null, true, 1, 1.0, "", [], {}]);
+        let names: Vec<_> = values.as_array().unwrap().iter().map(type_name).collect();
+        assert_eq!(names, ["NoneType", "bool", "int", "float", "str", "list", "dict"]);
     }
 
     #[test]

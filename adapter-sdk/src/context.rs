@@ -1,14 +1,13 @@
 //! What a call knows about itself (deadline, cancellation, dry run) and how it speaks to the host.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_abi::HostBox;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cancellation::Cancellation;
 use crate::{AdapterError, Object, code};
 
 /// How much a log line matters.
@@ -49,7 +48,8 @@ impl Host {
     /// Asks the host for something that only it can do.
     ///
     /// # Errors
-    /// Returns the host's error; a host that does not know the request answers `UNSUPPORTED`.
+    /// Returns the host's error; a host that does not know the request answers
+    /// [`UNSUPPORTED`](code::UNSUPPORTED).
     pub fn ask(&self, request: &Value) -> Result<Value, AdapterError> {
         match self.inner.ask(request.to_string().as_str().into()).into_result() {
             Ok(answer) => serde_json::from_str(&answer).map_err(|error| {
@@ -133,10 +133,10 @@ impl CallContext {
     /// These two, both operational.
     pub fn check(&self) -> Result<(), AdapterError> {
         if self.is_cancelled() {
-            return Err(AdapterError::operational(code::CANCELLED, "the call was cancelled"));
+            return Err(cancelled());
         }
         if self.deadline.is_some_and(|at| at <= Instant::now()) {
-            return Err(AdapterError::operational(code::TIMEOUT, "the call's deadline has passed"));
+            return Err(timed_out());
         }
         Ok(())
     }
@@ -180,105 +180,10 @@ impl CallContext {
     }
 }
 
-/// The caller's wish to end a call, shared between the call and whoever cancels it. A call without a
-/// name has none: nobody could name it.
-#[derive(Clone)]
-pub(crate) struct Cancellation {
-    shared: Option<Arc<CancelState>>,
+pub(crate) fn cancelled() -> AdapterError {
+    AdapterError::operational(code::CANCELLED, "the call was cancelled")
 }
 
-#[derive(Default)]
-struct CancelState {
-    cancelled: AtomicBool,
-    actions: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    changed: Condvar,
-}
-
-impl Cancellation {
-    pub(crate) fn never() -> Self {
-        Self { shared: None }
-    }
-
-    pub(crate) fn possible() -> Self {
-        Self { shared: Some(Arc::default()) }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.cancelled.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn cancel(&self) {
-        let Some(shared) = &self.shared else { return };
-        let actions = {
-            let mut actions = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.cancelled.store(true, Ordering::Release);
-            std::mem::take(&mut *actions)
-        };
-        shared.changed.notify_all();
-        for action in actions {
-            action();
-        }
-    }
-
-    fn on_cancel(&self, action: Box<dyn FnOnce() + Send>) {
-        let Some(shared) = &self.shared else { return };
-        {
-            let mut actions = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.is_cancelled() {
-                actions.push(action);
-                return;
-            }
-        }
-        action();
-    }
-
-    fn wait(&self, duration: Duration) {
-        let Some(shared) = &self.shared else { return std::thread::sleep(duration) };
-        let guard = shared.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = shared.changed.wait_timeout_while(guard, duration, |_| !self.is_cancelled());
-        drop(waited);
-    }
-}
-
-impl std::fmt::Debug for Cancellation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Cancellation").field(&self.is_cancelled()).finish()
-    }
-}
-
-/// The calls with an id that are under way, so that they can be cancelled.
-#[derive(Clone, Default)]
-pub(crate) struct CallsInFlight {
-    calls: Arc<Mutex<HashMap<Arc<str>, Cancellation>>>,
-}
-
-impl CallsInFlight {
-    pub(crate) fn enter(&self, call_id: &Arc<str>) -> (Cancellation, InFlight) {
-        let cancellation = Cancellation::possible();
-        self.lock().insert(Arc::clone(call_id), cancellation.clone());
-        (cancellation, InFlight { calls: self.clone(), call_id: Arc::clone(call_id) })
-    }
-
-    pub(crate) fn cancel(&self, call_id: &str) {
-        let found = self.lock().get(call_id).cloned();
-        if let Some(cancellation) = found {
-            cancellation.cancel();
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Cancellation>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The entry of one call; it goes when this is dropped.
-pub(crate) struct InFlight {
-    calls: CallsInFlight,
-    call_id: Arc<str>,
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.calls.lock().remove(&self.call_id);
-    }
+pub(crate) fn timed_out() -> AdapterError {
+    AdapterError::operational(code::TIMEOUT, "the call's deadline has passed")
 }

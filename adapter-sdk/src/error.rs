@@ -79,28 +79,42 @@ impl std::error::Error for AdapterError {}
 
 /// The standard error codes. An adapter may use others and lists all of its own in the manifest.
 pub mod code {
-    /// The operation took too long.
-    pub const TIMEOUT: &str = "TIMEOUT";
-    /// The caller no longer wants the answer.
-    pub const CANCELLED: &str = "CANCELLED";
-    /// A program ended with a status other than zero.
-    pub const NONZERO_EXIT: &str = "NONZERO_EXIT";
-    /// A reply was not valid JSON, or not an object.
-    pub const INVALID_JSON: &str = "INVALID_JSON";
-    /// No network connection could be made.
-    pub const CONNECTION_FAILED: &str = "CONNECTION_FAILED";
-    /// An HTTP request failed; `details.status_code` says how.
-    pub const HTTP_ERROR: &str = "HTTP_ERROR";
-    /// The call's tool, method or arguments do not fit this adapter.
-    pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
-    /// The configuration does not fit this adapter.
-    pub const CONFIG_REJECTED: &str = "CONFIG_REJECTED";
-    /// The output is larger than the limit.
-    pub const OUTPUT_TOO_LARGE: &str = "OUTPUT_TOO_LARGE";
-    /// The adapter broke one of its own invariants.
-    pub const BUG_ERROR: &str = "BUG_ERROR";
-    /// The adapter panicked; the panic was caught at the boundary.
-    pub const ADAPTER_PANICKED: &str = "ADAPTER_PANICKED";
+    /// Defines the codes and the list of them from one table.
+    macro_rules! codes {
+        ($($(#[$doc:meta])* $name:ident,)*) => {
+            $($(#[$doc])* pub const $name: &str = stringify!($name);)*
+
+            /// Every standard code.
+            pub const ALL: &[&str] = &[$($name),*];
+        };
+    }
+
+    codes! {
+        /// The operation took too long.
+        TIMEOUT,
+        /// The caller no longer wants the answer.
+        CANCELLED,
+        /// A program ended with a status other than zero.
+        NONZERO_EXIT,
+        /// A reply was not valid JSON, or not an object.
+        INVALID_JSON,
+        /// No network connection could be made.
+        CONNECTION_FAILED,
+        /// An HTTP request failed; `details.status_code` says how.
+        HTTP_ERROR,
+        /// The call's tool, method or arguments do not fit this adapter.
+        INVALID_ARGUMENT,
+        /// The configuration does not fit this adapter.
+        CONFIG_REJECTED,
+        /// The output is larger than the limit.
+        OUTPUT_TOO_LARGE,
+        /// The adapter broke one of its own invariants.
+        BUG_ERROR,
+        /// The adapter panicked; the panic was caught at the boundary.
+        ADAPTER_PANICKED,
+        /// The host does not answer such a request.
+        UNSUPPORTED,
+    }
 
     /// Says whether a code is well-formed: an upper-case letter, then upper-case letters, digits and
     /// single underscores.
@@ -111,5 +125,19 @@ pub mod code {
             && !code.contains("__")
             && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
             && code.len() <= 64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_codes_are_well_formed_and_listed_once() {
+        assert!(code::ALL.contains(&"TIMEOUT") && code::ALL.contains(&code::UNSUPPORTED));
+        for (index, listed) in code::ALL.iter().enumerate() {
+            assert!(code::is_well_formed(listed), "{listed}");
+            assert!(!code::ALL[..index].contains(listed), "{listed} is listed twice");
+        }
     }
 }

@@ -1,10 +1,9 @@
-//! UNSAFE room 1: what `export_adapter!` expands to. The header, the shims, and the panic guard.
+//! UNSAFE room 1: what `export_adapter!` expands to. The header and the guarded shims.
 #![expect(unsafe_code, reason = "the one place of the SDK where the ABI is entered")]
 
-use std::cell::{Cell, RefCell};
+use std::borrow::Cow;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_abi::abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleResult};
@@ -15,11 +14,12 @@ use nexus_router_abi::{
     AdapterBox, AdapterV1, AdapterV1_TO, Answer, CompletionBox, FactoryV1, FactoryV1Ref, HostBox,
 };
 use serde::Deserialize;
-use std::borrow::Cow;
 
+use crate::cancellation::{CallsInFlight, InFlight};
 use crate::completion::{Completion, encode, error_text};
-use crate::context::{CallContext, CallsInFlight, Cancellation, Host};
-use crate::{Adapter, AdapterError, Factory, Object, code};
+use crate::context::{CallContext, Host, Level};
+use crate::guard::guard;
+use crate::{Adapter, AdapterError, Factory, Object};
 
 /// Exports a factory under its function's name, with an optional manifest. One line per factory, at the
 /// top level of a module; a library may have several.
@@ -176,14 +176,7 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
 
     fn call(&self, request: RStr<'_>) -> Answer {
         let answered = guard("call", || {
-            let request = Request::read(request.as_str())?;
-            let call_id = request.call_id.as_deref().map(Arc::from);
-            let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
-            let (cancellation, _in_flight) = entered.map_or_else(
-                || (Cancellation::never(), None),
-                |(cancellation, in_flight)| (cancellation, Some(in_flight)),
-            );
-            let context = request.context(call_id, cancellation, &self.host);
+            let Entered { request, context, in_flight: _in_flight } = self.enter(&request)?;
             self.adapter.call(&context, &request.tool, &request.method, request.args)
         });
         // Writing an author's output cannot panic: it is plain JSON values by now.
@@ -191,39 +184,49 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
     }
 
     fn start(&self, request: RStr<'_>, completion: CompletionBox) {
-        let request = match guard("start", || Request::read(request.as_str())) {
-            Ok(Ok(request)) => request,
-            Ok(Err(error)) | Err(error) => {
-                return Completion::to_host(completion, None).complete(Err(error));
+        let (done, reply) = Completion::to_host(completion);
+        let started = guard("start", || match self.enter(&request) {
+            Ok(Entered { request: Request { tool, method, args, .. }, context, in_flight }) => {
+                reply.keep(in_flight);
+                self.adapter.start(context, tool.into_owned(), method.into_owned(), args, done);
             }
-        };
-        let call_id = request.call_id.as_deref().map(Arc::from);
-        let entered = call_id.as_ref().map(|call_id| self.calls.enter(call_id));
-        let (cancellation, in_flight) = entered.map_or_else(
-            || (Cancellation::never(), None),
-            |(cancellation, in_flight)| (cancellation, Some(in_flight)),
-        );
-        let context = request.context(call_id, cancellation, &self.host);
-        let done = Completion::to_host(completion, in_flight);
-        let Request { tool, method, args, .. } = request;
-        // A panic drops the completion, which answers with a bug error; its text goes to the log.
-        let started = guard("start", || {
-            self.adapter.start(context, tool.into_owned(), method.into_owned(), args, done);
+            Err(error) => done.complete(Err(error)),
         });
-        if let Err(error) = started {
-            self.host.log(crate::Level::Error, &error.to_string());
+        if let Err(error) = reply.settle(started) {
+            self.log(&error);
         }
     }
 
     fn cancel(&self, call_id: RStr<'_>) {
         // What an author registered with `on_cancel` runs here; a panic in it ends here too.
-        drop(guard("cancel", || self.calls.cancel(call_id.as_str())));
+        for error in self.calls.cancel(call_id.as_str()) {
+            self.log(&error);
+        }
     }
 
     fn shutdown(&self) {
         if let Err(error) = guard("shutdown", || self.adapter.shutdown()) {
-            self.host.log(crate::Level::Error, &error.to_string());
+            self.log(&error);
         }
+    }
+}
+
+impl<A: Adapter> Guarded<A> {
+    /// Reads a request and enters it among the calls in flight.
+    fn enter<'a>(&self, text: &RStr<'a>) -> Result<Entered<'a>, AdapterError> {
+        let request = Request::read(text.as_str())?;
+        let call_id = request.call_id.as_deref().map(Arc::from);
+        let (cancellation, in_flight) = self.calls.enter(call_id.as_ref());
+        let time = request.deadline_ms.map(Duration::from_millis);
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        let host = self.host.clone();
+        let context = CallContext::new(call_id, deadline, request.dry_run, cancellation, host);
+        Ok(Entered { request, context, in_flight })
+    }
+
+    /// Tells the host of a panic that no caller is told of.
+    fn log(&self, error: &AdapterError) {
+        self.host.log(Level::Error, &error.to_string());
     }
 }
 
@@ -235,9 +238,17 @@ impl<A: Adapter> Drop for Guarded<A> {
             unsafe { ManuallyDrop::drop(adapter) };
         });
         if let Err(error) = dropped {
-            self.host.log(crate::Level::Error, &error.to_string());
+            self.log(&error);
         }
     }
+}
+
+/// A request under way.
+struct Entered<'a> {
+    request: Request<'a>,
+    context: CallContext,
+    /// The entry under the call's id, which goes with the answer.
+    in_flight: Option<InFlight>,
 }
 
 /// A request as it crosses from the host.
@@ -261,64 +272,4 @@ impl<'a> Request<'a> {
         serde_json::from_str(text)
             .map_err(|error| AdapterError::bug(format!("the host's request is not valid: {error}")))
     }
-
-    fn context(
-        &self,
-        call_id: Option<Arc<str>>,
-        cancellation: Cancellation,
-        host: &Host,
-    ) -> CallContext {
-        let deadline =
-            self.deadline_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
-        CallContext::new(call_id, deadline, self.dry_run, cancellation, host.clone())
-    }
-}
-
-thread_local! {
-    /// Whether this thread is inside a guard, so that the panic hook stays silent.
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Where the last panic of this thread came from.
-    static PANIC_AT: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Runs `action` and turns a panic into a bug error. A panic that left the library would end the host.
-fn guard<T>(stage: &str, action: impl FnOnce() -> T) -> Result<T, AdapterError> {
-    quiet_panics();
-    let outer = GUARDED.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(action));
-    GUARDED.set(outer);
-    result.map_err(|payload| {
-        let text = panic_text(payload.as_ref());
-        // A payload may panic when it is dropped, too.
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-        let at = PANIC_AT.take();
-        AdapterError::bug_with_code(code::ADAPTER_PANICKED, format!("panicked in {stage}: {text}"))
-            .details(serde_json::json!({ "stage": stage, "at": at }))
-    })
-}
-
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "(no message)".to_owned())
-}
-
-/// Keeps guarded panics off the process' standard error, which is the host's. A library has a standard
-/// library of its own, so the hook is not the host's; threads of the author's keep the usual one.
-fn quiet_panics() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if GUARDED.get() {
-                PANIC_AT.set(panic.location().map(ToString::to_string));
-            } else {
-                usual(panic);
-            }
-        }));
-    });
 }

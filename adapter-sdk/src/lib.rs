@@ -10,7 +10,11 @@
 //! };
 //! use serde::Deserialize;
 //!
-//! const MANIFEST: Manifest = Manifest::new("greeter", &[Capability::Apply, Capability::DryRun])
+//! const KIND: &str = "greeter";
+//! const CAPABILITIES: &[Capability] = &[Capability::Apply, Capability::DryRun];
+//!
+//! /// What the router reads from the library without running it.
+//! const MANIFEST: Manifest = Manifest::new(KIND, CAPABILITIES)
 //!     .router_versions(">=1.2,<2")
 //!     .config(&[ConfigKey::optional("greeting", ValueType::String, "How to greet")
 //!         .default_json(r#""Hello""#)])
@@ -33,11 +37,11 @@
 //!     }
 //!
 //!     fn adapter_kind(&self) -> &str {
-//!         "greeter"
+//!         KIND
 //!     }
 //!
 //!     fn capabilities(&self) -> &[Capability] {
-//!         &[Capability::Apply, Capability::DryRun]
+//!         CAPABILITIES
 //!     }
 //!
 //!     fn call(
@@ -62,7 +66,7 @@
 //!     config: Config,
 //! ) -> Result<Greeter, AdapterError> {
 //!     Ok(Greeter {
-//!         adapter_id: adapter_id.unwrap_or("greeter").to_owned(),
+//!         adapter_id: adapter_id.unwrap_or(KIND).to_owned(),
 //!         greeting: config.greeting,
 //!     })
 //! }
@@ -87,12 +91,15 @@
 //! The [`testing`] module checks a built library with the `nexus-router` binary, as the router would.
 
 mod adapter;
+mod cancellation;
 pub mod canonical;
 mod capability;
 mod completion;
 mod context;
 mod error;
 mod export;
+mod guard;
+mod json_text;
 mod manifest;
 pub mod metadata;
 pub mod redact;

@@ -1,6 +1,6 @@
 //! The static self-description of an adapter, written by its author as a constant.
 
-use crate::Capability;
+use crate::{Capability, json_text};
 
 /// The manifest: pure data that the router reads from the file without running any code.
 ///
@@ -30,8 +30,18 @@ impl Manifest {
     }
 
     /// Lists every configuration key; the router refuses others.
+    ///
+    /// # Panics
+    /// When a key is listed twice; in a constant that is an error of the compiler.
+    ///
+    /// ```compile_fail
+    /// # use nexus_router_sdk::{ConfigKey, Manifest, ValueType};
+    /// const URL: ConfigKey = ConfigKey::required("url", ValueType::String, "Where to");
+    /// const MANIFEST: Manifest = Manifest::new("http", &[]).config(&[URL, URL]);
+    /// ```
     #[must_use]
     pub const fn config(mut self, keys: &'static [ConfigKey]) -> Self {
+        assert!(are_unique(keys), "a key of the configuration is listed twice");
         self.config = Some(keys);
         self
     }
@@ -76,11 +86,63 @@ impl ConfigKey {
     }
 
     /// Gives the value, as JSON text, that the router fills in when the key is left out.
+    ///
+    /// ```
+    /// # use nexus_router_sdk::{ConfigKey, ValueType};
+    /// const GREETING: ConfigKey =
+    ///     ConfigKey::optional("greeting", ValueType::String, "How to greet")
+    ///         .default_json(r#""Hello""#);
+    /// ```
+    ///
+    /// # Panics
+    /// When the text is not JSON, or not of the key's type; in a constant that is an error of the compiler.
+    ///
+    /// ```compile_fail
+    /// # use nexus_router_sdk::{ConfigKey, ValueType};
+    /// const GREETING: ConfigKey =
+    ///     ConfigKey::optional("greeting", ValueType::String, "How to greet")
+    ///         .default_json("Hello");
+    /// ```
     #[must_use]
     pub const fn default_json(mut self, json: &'static str) -> Self {
+        assert!(
+            json_text::is_valid(json),
+            "the default of a configuration key is not JSON; a text needs quotation marks of its own: \
+             r#\"\"Hello\"\"#"
+        );
+        assert!(
+            json_text::is_of_type(json, self.value_type),
+            "the default of a configuration key is not of the key's type"
+        );
         self.default_json = Some(json);
         self
     }
+}
+
+const fn are_unique(keys: &[ConfigKey]) -> bool {
+    let mut i = 0;
+    while i < keys.len() {
+        let mut earlier = 0;
+        while earlier < i {
+            if is_same(keys[i].name.as_bytes(), keys[earlier].name.as_bytes()) {
+                return false;
+            }
+            earlier += 1;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Compares texts, which the standard library cannot do at compile time.
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([a, rest_of_one @ ..], [b, rest_of_other @ ..]) = (one, other) {
+        if *a != *b {
+            return false;
+        }
+        (one, other) = (rest_of_one, rest_of_other);
+    }
+    one.is_empty() && other.is_empty()
 }
 
 /// The type of a configuration value.
@@ -133,5 +195,36 @@ impl ValueType {
                 | (Self::Object, Value::Object(_))
                 | (Self::Array, Value::Array(_))
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    fn panic_text(action: impl FnOnce() -> ConfigKey + std::panic::UnwindSafe) -> String {
+        (*catch_unwind(action).unwrap_err().downcast::<&str>().unwrap()).to_owned()
+    }
+
+    #[test]
+    fn default_must_be_json_of_the_keys_type() {
+        let key = |value_type, json| ConfigKey::optional("k", value_type, "").default_json(json);
+        assert_eq!(key(ValueType::Number, "1.5").default_json, Some("1.5"));
+        let text = panic_text(move || key(ValueType::String, "Hello"));
+        assert!(text.contains("is not JSON") && text.ends_with("r#\"\"Hello\"\"#"), "{text}");
+        let text = panic_text(move || key(ValueType::String, "1.5"));
+        assert!(text.contains("not of the key's type"), "{text}");
+    }
+
+    #[test]
+    fn keys_are_told_apart() {
+        let keys = |names: &[&'static str]| -> Vec<ConfigKey> {
+            names.iter().map(|name| ConfigKey::required(name, ValueType::String, "")).collect()
+        };
+        assert!(are_unique(&keys(&[])));
+        assert!(are_unique(&keys(&["a", "b", "ab", "", "A"])));
+        assert!(!are_unique(&keys(&["a", "b", "a"])));
+        assert!(!are_unique(&keys(&["a", "", ""])));
     }
 }

@@ -40,6 +40,15 @@ pub const fn record<const N: usize>(origin: &Origin, manifest: Option<&Manifest>
     bytes
 }
 
+/// Returns a manifest as a record holds it.
+pub(crate) fn manifest_json(manifest: &Manifest) -> Vec<u8> {
+    let mut counter = Writer { out: None, len: 0 };
+    counter.manifest(manifest);
+    let mut bytes = vec![0; counter.len];
+    Writer { out: Some(&mut bytes), len: 0 }.manifest(manifest);
+    bytes
+}
+
 /// A writer that also works at compile time, and only counts when it has no buffer.
 struct Writer<'a> {
     out: Option<&'a mut [u8]>,
@@ -217,5 +226,6 @@ mod tests {
                 },
             })
         );
+        assert_eq!(text["manifest"], crate::testing::manifest(&MANIFEST));
     }
 }

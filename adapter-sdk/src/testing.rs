@@ -10,8 +10,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::context::Cancellation;
-use crate::{Adapter, AdapterError, CallContext, Host, Object};
+use crate::cancellation::Cancellation;
+use crate::{Adapter, AdapterError, CallContext, Host, Manifest, Object, code, metadata};
 
 /// Calls an adapter in this process, without a library.
 ///
@@ -28,6 +28,21 @@ pub fn call(
 ) -> Result<Object, AdapterError> {
     let Value::Object(args) = args else { panic!("args must be a JSON object") };
     adapter.call(&Recorder::default().context(), tool, method, args)
+}
+
+/// Returns a manifest as the router reads it, for tests that compare it with the adapter.
+///
+/// ```
+/// use nexus_router_sdk::{Capability, Manifest, testing};
+/// const MANIFEST: Manifest = Manifest::new("greeter", &[Capability::Apply]);
+/// assert_eq!(testing::manifest(&MANIFEST)["capabilities"], serde_json::json!(["apply"]));
+/// ```
+///
+/// # Panics
+/// Never: a manifest is always JSON.
+#[must_use]
+pub fn manifest(manifest: &Manifest) -> Value {
+    serde_json::from_slice(&metadata::manifest_json(manifest)).expect("a manifest is JSON")
 }
 
 /// A host that keeps what an adapter tells it.
@@ -56,11 +71,16 @@ impl Recorder {
         CallContext::new(None, None, true, Cancellation::never(), self.host())
     }
 
-    /// Returns a context, and what cancels its call.
+    /// Returns a context, and what cancels its call. That panics when something registered with
+    /// [`CallContext::on_cancel`] does.
     pub fn cancellable_context(&self) -> (CallContext, impl Fn() + Send + Sync + use<>) {
         let cancellation = Cancellation::possible();
         let context = CallContext::new(None, None, false, cancellation.clone(), self.host());
-        (context, move || cancellation.cancel())
+        (context, move || {
+            if let Some(error) = cancellation.cancel().first() {
+                panic!("{error}");
+            }
+        })
     }
 
     /// Returns this recorder as a host.
@@ -94,7 +114,7 @@ impl HostV1 for Recorder {
     }
 
     fn ask(&self, _: RStr<'_>) -> Answer {
-        let error = AdapterError::operational("UNSUPPORTED", "this host answers no requests");
+        let error = AdapterError::operational(code::UNSUPPORTED, "this host answers no requests");
         Answer::RErr(crate::completion::error_text(&error).into())
     }
 }

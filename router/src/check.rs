@@ -5,7 +5,7 @@
 pub mod docs;
 mod inspect;
 mod list;
-pub mod render;
+mod render;
 mod table;
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub use list::{Listed, doc_entries, list};
 pub use table::{CHECKS, Check};
 
 use crate::config::Environment;
-use crate::loader::protocol::Observations;
+use crate::loader::wire::Observations;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason};
 use table::{Candidate, Outcome};
 
@@ -53,6 +53,17 @@ impl Status {
             Self::Fail => "fail",
             Self::Warn => "warn",
             Self::Skip => "skip",
+        }
+    }
+
+    /// Returns the sign for it.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Pass => '✓',
+            Self::Fail => '✗',
+            Self::Warn => '⚠',
+            Self::Skip => '○',
         }
     }
 }

@@ -70,7 +70,8 @@ impl Error {
             Self::Load(error) => Some(error.hint().to_owned()),
             Self::Template(error) => Some(error.hint().to_owned()),
             Self::Usage { hint, .. } => Some(hint.clone()),
-            Self::Config(_) | Self::Output(_) => None,
+            Self::Config(error) => Some(error.hint().to_owned()),
+            Self::Output(_) => None,
         }
     }
 
@@ -105,10 +106,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        // Whoever reads our output has seen enough.
-        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
         Err(error) => {
             report(&error);
             ExitCode::from(2)

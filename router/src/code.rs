@@ -1,8 +1,9 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
+use nexus_router_sdk::code;
+
 use crate::check::CHECKS;
-use crate::loader::AdapterLoadError;
-use crate::loader::Reason;
+use crate::loader::{AdapterLoadError, Reason};
 
 /// A code and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -114,65 +115,131 @@ const OWN: &[Code] = &[
         "report it to the adapter's author",
     ),
     row(
-        "ADAPTER_PANICKED",
+        code::ADAPTER_PANICKED,
         Kind::Adapter,
         "The adapter panicked; the panic was caught at the boundary.",
         "report it to the adapter's author, with details.at",
     ),
     row(
-        "BUG_ERROR",
+        code::BUG_ERROR,
         Kind::Adapter,
         "The adapter found itself in a state that it holds impossible.",
         "report it to the adapter's author",
     ),
     row(
-        "TIMEOUT",
+        code::TIMEOUT,
         Kind::Adapter,
         "The operation took longer than its limit.",
         "raise the adapter's timeout_s, or look at what is slow",
     ),
     row(
-        "CANCELLED",
+        code::CANCELLED,
         Kind::Adapter,
         "The caller no longer wanted the answer.",
         "nothing: somebody decided so",
     ),
     row(
-        "NONZERO_EXIT",
+        code::NONZERO_EXIT,
         Kind::Adapter,
         "A program ended with a status other than zero.",
         "look at details.returncode and details.stderr_excerpt",
     ),
     row(
-        "INVALID_JSON",
+        code::INVALID_JSON,
         Kind::Adapter,
         "A reply was not a JSON object.",
         "look at details; the other side must answer with a JSON object",
     ),
     row(
-        "CONNECTION_FAILED",
+        code::CONNECTION_FAILED,
         Kind::Adapter,
         "No network connection could be made.",
         "check that the address is right and that the service runs",
     ),
     row("HTTP_ERROR", Kind::Adapter, "An HTTP request failed.", "look at details.status_code"),
     row(
-        "INVALID_ARGUMENT",
+        code::INVALID_ARGUMENT,
         Kind::Adapter,
         "The call's tool, method or arguments do not fit the adapter.",
         "correct the call; the message names the part",
     ),
     row(
-        "CONFIG_REJECTED",
+        code::CONFIG_REJECTED,
         Kind::Adapter,
         "The factory refused the configuration.",
         "correct it; inspect lists the parameters",
     ),
     row(
-        "OUTPUT_TOO_LARGE",
+        code::OUTPUT_TOO_LARGE,
         Kind::Adapter,
         "The output is larger than the limit.",
         "ask for less, or raise the adapter's limit",
+    ),
+    row(
+        code::UNSUPPORTED,
+        Kind::Adapter,
+        "The adapter asked the host for something that this host does not do.",
+        "use a host that does, or do without",
+    ),
+    row(
+        "INVALID_JSON_OUTPUT",
+        Kind::Adapter,
+        "A program printed something else than one JSON object.",
+        "look at details.stdout_head; the program must print a JSON object",
+    ),
+    row(
+        "COMMAND_NOT_FOUND",
+        Kind::Adapter,
+        "The program to run is not there.",
+        "check base_cmd, and PATH in env or env_allow",
+    ),
+    row(
+        "PERMISSION_DENIED",
+        Kind::Adapter,
+        "The program may not be run by this user.",
+        "check the file's mode and owner",
+    ),
+    row(
+        "OS_ERROR",
+        Kind::Adapter,
+        "The system refused to run the program.",
+        "the message is the system's own",
+    ),
+    row(
+        "CWD_NOT_FOUND",
+        Kind::Adapter,
+        "The working directory of the program is not there.",
+        "correct cwd",
+    ),
+    row(
+        "CWD_NOT_DIRECTORY",
+        Kind::Adapter,
+        "The working directory of the program is something else.",
+        "correct cwd",
+    ),
+    row(
+        "ENV_INVALID",
+        Kind::Adapter,
+        "A name or value of env is not usable as an environment variable.",
+        "env must be an object of strings",
+    ),
+    row(
+        "STDERR_ON_SUCCESS",
+        Kind::Adapter,
+        "The program printed to standard error although it succeeded, and strict_stderr is on.",
+        "look at details.stderr_excerpt, or turn strict_stderr off",
+    ),
+    row(
+        "DRY_RUN_UNSUPPORTED",
+        Kind::Adapter,
+        "The adapter cannot pretend, and was asked to.",
+        "choose an adapter that declares dry_run",
+    ),
+    row(
+        "HOST_NOT_ALLOWED",
+        Kind::Adapter,
+        "The request, or a redirect, leads to a host that is not in allowed_hosts.",
+        "add the host to allowed_hosts if it is to be trusted",
     ),
 ];
 
@@ -189,6 +256,19 @@ mod tests {
             assert!(nexus_router_sdk::code::is_well_formed(known.code), "{}", known.code);
             assert!(known.meaning.ends_with('.'), "{}", known.code);
             assert!(!known.remedy.is_empty(), "{}", known.code);
+        }
+        for standard in code::ALL {
+            assert!(find(standard).is_some(), "{standard} is not explained");
+        }
+        // The codes of our own adapters, as their documentation lists them.
+        let documented = include_str!("../../adapters/README.md").lines();
+        let codes: Vec<&str> = documented
+            .filter_map(|line| line.strip_prefix("- `")?.strip_suffix('`'))
+            .filter(|code| nexus_router_sdk::code::is_well_formed(code))
+            .collect();
+        assert!(codes.len() > 15, "{codes:?}");
+        for listed in codes {
+            assert!(find(listed).is_some(), "{listed} is not explained");
         }
         assert_eq!(find("timeout").unwrap().code, "TIMEOUT");
         assert_eq!(near("LIBRARY_NOT_FOUMD").first(), Some(&"LIBRARY_NOT_FOUND"));

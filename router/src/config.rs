@@ -1,4 +1,4 @@
-//! What the operator says: the environment and `router.toml`. The only file that reads either.
+//! What the operator says: the environment and `router.toml`. Settings are read nowhere else.
 
 use std::path::{Path, PathBuf};
 
@@ -95,6 +95,17 @@ pub enum Error {
         /// What is wrong, and where.
         message: String,
     },
+}
+
+impl Error {
+    /// Returns the remedy.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "check the path, and that this user may read the file",
+            Self::Invalid { .. } => "the only key so far is adapter_path, an array of directories",
+        }
+    }
 }
 
 impl ConfigFile {

@@ -23,6 +23,9 @@ pub mod template;
 pub mod cli;
 
 pub use check::{Inspection, Strictness, Validation, inspect_adapter, validate_adapter};
-pub use loader::{Adapter, AdapterLoadError, Call, Loader, load_adapter};
+pub use digest::Digest;
+pub use loader::{
+    Adapter, AdapterLoadError, Call, DryRun, LoadRequest, Loader, Reason, load_adapter,
+};
 pub use registry::Registry;
 pub use sandbox::Limits;

@@ -6,6 +6,7 @@
 //! opens and tries a private copy; and only then does the host open that copy and admit what it made.
 
 mod adapter;
+mod cache;
 mod child;
 pub mod config_schema;
 pub(crate) mod description;
@@ -19,12 +20,12 @@ pub mod manifest;
 mod metadata;
 mod notice;
 mod opened;
-pub(crate) mod protocol;
 mod search;
 mod secrets;
 mod side_effects;
 mod verdict;
 pub mod versions;
+pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -47,14 +48,14 @@ pub use search::{AdapterPath, library_name, module_name};
 use crate::config::Environment;
 use crate::digest::Digest;
 use crate::sandbox::Limits;
-use dry_run::{End, Outcome};
+use dry_run::Outcome;
 use image::Image;
 use library::{Factory, Stage};
 use manifest::ManifestView;
-use opened::crash_error;
-use protocol::{Job, Observations, Task};
+use opened::call_error;
 use secrets::Secrets;
 use verdict::Verdict;
+use wire::{Job, Observations, Task};
 
 /// Loads an adapter with what the environment says: the adapter path of `NEXUS_ROUTER_ADAPTER_PATH` and
 /// the executable's directory, and the `nexus-router` binary for the dry run.
@@ -64,7 +65,7 @@ use verdict::Verdict;
 /// let adapter = load_adapter(
 ///     "nexus_router_adapter_http:create_adapter",
 ///     Some("my-http"),
-///     serde_json::json!({ "base_url": "https://example.com" }),
+///     &serde_json::json!({ "base_url": "https://example.com" }),
 /// )?;
 /// assert_eq!(adapter.adapter_id(), "my-http");
 /// # Ok::<(), nexus_router::AdapterLoadError>(())
@@ -72,14 +73,13 @@ use verdict::Verdict;
 ///
 /// # Errors
 /// [`AdapterLoadError`], whatever went wrong.
-#[expect(clippy::needless_pass_by_value, reason = "callers write a literal")]
 pub fn load_adapter(
     factory_ref: &str,
     adapter_id: Option<&str>,
-    config: Value,
+    config: &Value,
 ) -> Result<Adapter, AdapterLoadError> {
     let loader = Loader::from_environment(&Environment::read());
-    loader.load(&LoadRequest { factory_ref, adapter_id, config: &config, pin: None })
+    loader.load(&LoadRequest { factory_ref, adapter_id, config, pin: None })
 }
 
 /// Reads the metadata of every factory from the bytes of a library, without running any code of it.
@@ -124,10 +124,17 @@ impl Loader {
     /// Makes a loader of what the environment says.
     #[must_use]
     pub fn from_environment(environment: &Environment) -> Self {
-        let beside = environment.executable.as_deref().and_then(Path::parent);
-        let path = environment.adapter_path.iter().cloned().chain(beside.map(Path::to_owned));
+        Self::with_path(environment, &[], &[])
+    }
+
+    /// Makes a loader of what the environment says, with more directories: those that were named for
+    /// this very purpose come first, those of a configuration file after the environment's.
+    #[must_use]
+    pub fn with_path(environment: &Environment, named: &[PathBuf], configured: &[PathBuf]) -> Self {
+        let beside = environment.executable.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let directories = named.iter().chain(&environment.adapter_path).chain(configured).cloned();
         Self {
-            adapter_path: AdapterPath::new(path),
+            adapter_path: AdapterPath::new(directories.chain(beside)),
             cache_dir: environment.cache_dir.clone(),
             dry_run: DryRun::Helper(find_helper(environment)),
             limits: Limits::default(),
@@ -141,6 +148,9 @@ impl Loader {
     /// # Errors
     /// [`AdapterLoadError`], whatever went wrong.
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Adapter, AdapterLoadError> {
+        if request.factory_ref == Adapter::NULL_REF {
+            return Ok(Adapter::null());
+        }
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
         if let DryRun::Helper(helper) = &self.dry_run {
@@ -156,6 +166,11 @@ impl Loader {
             if !verdict.is_good() {
                 let (observations, _) = self.try_in_child(&opened, Task::Load)?;
                 opened.admit(&observations.description)?;
+                let confinement = &observations.confinement;
+                if !confinement.is_full() {
+                    let factory_ref = opened.factory_ref.as_str();
+                    tracing::warn!(factory_ref, ?confinement, "tried without full confinement");
+                }
                 verdict.remember();
             }
         }
@@ -166,7 +181,7 @@ impl Loader {
     ///
     /// # Errors
     /// [`AdapterLoadError`] when the file is not an adapter library.
-    pub fn factories(&self, path: &Path) -> Result<Vec<FactoryRecord>, AdapterLoadError> {
+    pub fn factories(path: &Path) -> Result<Vec<FactoryRecord>, AdapterLoadError> {
         let shown = path.display().to_string();
         elf::examine(&shown, &shown, &image::read(&shown, path)?)
     }
@@ -182,22 +197,17 @@ impl Loader {
     ) -> Result<Trial, AdapterLoadError> {
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
-        let text = call.request().map_err(|error| {
-            AdapterLoadError::new(request.factory_ref, Reason::ConfigInvalid, error.to_string())
-        })?;
-        let outcome = self.run_child(&opened, Task::Call { request: text })?;
-        let (stage, answered) = (outcome.stage, outcome.answer.is_some());
-        // A child that ended in or after the call has loaded; how it ended is the call's result.
-        let answer = match (&outcome.end, outcome.answer) {
-            (End::Done(_), Some(answer)) => adapter::read_answer(answer),
-            (end, _) if answered || stage == Some(Stage::Call) => Err(crash_error(end, stage)),
-            _ => {
-                let outcome = Outcome { answer: None, ..outcome };
-                return Err(opened.ending(outcome));
-            }
+        let outcome = self.run_child(&opened, Task::Call { request: call.request() })?;
+        let answer = match (outcome.result, outcome.answer, outcome.stage) {
+            (Ok(_), Some(answer), _) => adapter::read_answer(answer),
+            (Ok(_), None, _) => Err(AdapterError::bug("the adapter ended the call without an answer")),
+            // A child that ended in or after the call has loaded; how it ended is the call's result.
+            (Err(ending), _, Some(stage)) if stage >= Stage::Call => Err(call_error(&ending, stage)),
+            (Err(ending), _, stage) => return Err(opened.failed(&ending, stage, &outcome.printed)),
         };
-        let answer = answer.map_err(|error| opened.scrub_error(error));
-        Ok(Trial { answer, notices: outcome.notices, printed: outcome.printed })
+        let notices = outcome.notices.iter().map(|notice| opened.scrub_notice(notice)).collect();
+        let printed = opened.scrub(&outcome.printed);
+        Ok(Trial { answer: answer.map_err(|error| opened.scrub_error(error)), notices, printed })
     }
 
     /// Opens a library for examination: everything up to a described instance, in the child.
@@ -220,7 +230,7 @@ impl Loader {
         let (adapter_id, config) = split_config(request)?;
         let path = self.adapter_path.find(&factory_ref)?;
         let image = Image::take(factory_ref.as_str(), &path, request.pin, &self.cache_dir)?;
-        let record = elf::select(&factory_ref, &path, &image.records)?.clone();
+        let record = opened::select(&factory_ref, &image)?.clone();
         let manifest = record.manifest.as_ref().filter(|manifest| manifest.is_object());
         let view = manifest.map(ManifestView::read);
         let config = config_schema::apply(view.as_ref(), &config);
@@ -237,7 +247,7 @@ impl Loader {
             library: opened.image.copy.as_os_str().as_bytes().to_vec(),
             function: opened.factory_ref.function().to_owned(),
             adapter_id: opened.adapter_id.clone(),
-            config: opened.config.config.clone(),
+            config: opened.config_text(),
             task,
             limits: self.limits,
         };
@@ -251,9 +261,10 @@ impl Loader {
         opened: &Opened,
         task: Task,
     ) -> Result<(Observations, String), AdapterLoadError> {
-        match self.run_child(opened, task)? {
-            Outcome { end: End::Done(observations), printed, .. } => Ok((*observations, printed)),
-            outcome => Err(opened.ending(outcome)),
+        let Outcome { result, stage, printed, .. } = self.run_child(opened, task)?;
+        match result {
+            Ok(observations) => Ok((observations, printed)),
+            Err(ending) => Err(opened.failed(&ending, stage, &printed)),
         }
     }
 
@@ -261,13 +272,12 @@ impl Loader {
         let function = opened.factory_ref.function();
         let factory = Factory::open(&opened.image.copy, function, |_| ())
             .map_err(|error| opened.refused(error.reason, &error.text))?;
-        let config = serde_json::to_string(&opened.config.config)
-            .map_err(|error| opened.fail(Reason::ConfigInvalid, error.to_string()))?;
         let host = notice::host(self.notices.clone());
         let instance = factory
-            .create(opened.adapter_id.as_deref(), &config, host)
+            .create(opened.adapter_id.as_deref(), &opened.config_text(), host)
             .map_err(|error| opened.factory_failed(&error))?;
         let description = opened.admit(&instance.describe())?;
+        opened.check_id(&description)?;
         tracing::info!(
             adapter = %description.adapter_id,
             factory_ref = %opened.factory_ref,
@@ -300,7 +310,8 @@ fn split_config(request: &LoadRequest<'_>) -> Result<(Option<String>, Object), A
     };
     let mut config = config.clone();
     let adapter_id = match (request.adapter_id, config.shift_remove("adapter_id")) {
-        (Some(id), _) => Some(id.to_owned()),
+        (Some(id), _) if !id.is_empty() => Some(id.to_owned()),
+        (Some(_), _) => None,
         (None, None | Some(Value::Null)) => None,
         (None, Some(Value::String(id))) => Some(id),
         (None, Some(_)) => return Err(invalid("config key 'adapter_id' must be a string")),

@@ -69,6 +69,21 @@ pub(crate) fn visible(text: &str) -> String {
     out
 }
 
+/// Returns JSON text in which every character that is not printable is an escape. Line ends stay.
+pub(crate) fn json_escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) || c == '\n' {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
 /// Says whether Python prints a character as it is: `str.isprintable`.
 #[must_use]
 pub(crate) fn is_printable(c: char) -> bool {

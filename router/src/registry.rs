@@ -20,15 +20,22 @@ pub enum Error {
     #[error("Adapter already registered: {0}")]
     AlreadyRegistered(String),
     /// There is no adapter of this id.
-    #[error("Unknown adapter: {0}")]
-    Unknown(String),
+    #[error("Unknown adapter: {adapter_id}")]
+    Unknown {
+        /// The id.
+        adapter_id: String,
+        /// The ids that are registered.
+        registered: Vec<String>,
+    },
     /// The adapter does not declare the capability.
-    #[error("Adapter '{adapter_id}' does not declare the capability '{capability}'")]
+    #[error("Adapter '{adapter_id}' lacks required capability: {capability}")]
     CapabilityMissing {
         /// The adapter.
         adapter_id: String,
         /// The capability.
         capability: &'static str,
+        /// What the adapter does declare.
+        declared: Vec<&'static str>,
     },
 }
 
@@ -38,8 +45,23 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::AlreadyRegistered(_) => "ADAPTER_ALREADY_REGISTERED",
-            Self::Unknown(_) => "UNKNOWN_ADAPTER",
+            Self::Unknown { .. } => "UNKNOWN_ADAPTER",
             Self::CapabilityMissing { .. } => "CAPABILITY_MISSING",
+        }
+    }
+
+    /// Returns the remedy.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::AlreadyRegistered(_) => "give one of the two another adapter_id".to_owned(),
+            Self::Unknown { registered, .. } if registered.is_empty() => {
+                "register an adapter first".to_owned()
+            }
+            Self::Unknown { registered, .. } => format!("registered are {}", registered.join(", ")),
+            Self::CapabilityMissing { declared, .. } => {
+                format!("it declares {}; choose another adapter", declared.join(", "))
+            }
         }
     }
 }
@@ -69,7 +91,10 @@ impl Registry {
     /// # Errors
     /// [`Error::Unknown`].
     pub fn get(&self, adapter_id: &str) -> Result<&Adapter, Error> {
-        self.adapters.get(adapter_id).ok_or_else(|| Error::Unknown(adapter_id.to_owned()))
+        self.adapters.get(adapter_id).ok_or_else(|| Error::Unknown {
+            adapter_id: adapter_id.to_owned(),
+            registered: self.adapters.keys().cloned().collect(),
+        })
     }
 
     /// Returns the default adapter.
@@ -99,8 +124,11 @@ impl Registry {
         if adapter.capabilities().contains(&capability) {
             return Ok(adapter);
         }
-        let adapter_id = adapter_id.to_owned();
-        Err(Error::CapabilityMissing { adapter_id, capability: capability.name() })
+        Err(Error::CapabilityMissing {
+            adapter_id: adapter_id.to_owned(),
+            capability: capability.name(),
+            declared: adapter.capabilities().iter().map(|declared| declared.name()).collect(),
+        })
     }
 }
 
@@ -119,6 +147,7 @@ mod tests {
         assert!(registry.require("null", Capability::DryRun).is_ok());
         let missing = registry.require("null", Capability::Apply).unwrap_err();
         assert_eq!(missing.code(), "CAPABILITY_MISSING");
+        assert_eq!(missing.hint(), "it declares dry_run; choose another adapter");
         assert_eq!(registry.find_by_capability(Capability::DryRun).count(), 1);
         assert_eq!(registry.adapters().count(), 1);
     }

@@ -42,9 +42,16 @@ pub(crate) struct Confinement {
     pub(crate) seccomp: String,
 }
 
+impl Confinement {
+    /// Says whether all of it is in force.
+    pub(crate) fn is_full(&self) -> bool {
+        self.landlock == "full" && self.seccomp == "full"
+    }
+}
+
 /// Confines this process, for good. Call it before foreign code runs, with one thread running.
 pub(crate) fn enter(limits: Limits) -> io::Result<Confinement> {
-    close_inherited_descriptors();
+    close_inherited_descriptors()?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     set_limit(Resource::Core, 0)?;
     set_limit(Resource::As, limits.memory)?;
@@ -56,12 +63,26 @@ pub(crate) fn enter(limits: Limits) -> io::Result<Confinement> {
 }
 
 /// Closes every descriptor above standard error: an embedding host may leave some open by accident.
-fn close_inherited_descriptors() {
+fn close_inherited_descriptors() -> io::Result<()> {
     #[expect(unsafe_code, reason = "no safe interface closes descriptors that nobody owns")]
-    // SAFETY: nothing in this process owns a descriptor above 2 yet; this is the first thing it does.
-    unsafe {
-        libc::close_range(3, u32::MAX, 0);
-    }
+    // SAFETY: `run_child` is to be called first, so nothing here owns a descriptor above 2 yet.
+    let closed = unsafe { libc::close_range(3, u32::MAX, 0) };
+    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns where each signal goes, from signal 1 on: the address of its handler, or what stands for the
+/// default and for ignoring it.
+#[expect(unsafe_code, reason = "no safe interface asks for a handler")]
+pub(crate) fn signal_handlers() -> Vec<usize> {
+    (1..=libc::SIGRTMAX())
+        .map(|signal| {
+            let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: no new action is given, and the old one is written to memory that we own.
+            unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+            // SAFETY: a number that is no signal leaves it all zeroes, which is a valid action.
+            unsafe { action.assume_init() }.sa_sigaction
+        })
+        .collect()
 }
 
 fn set_limit(resource: Resource, limit: u64) -> io::Result<()> {
@@ -126,6 +147,10 @@ fn filters() -> Result<[BpfProgram; 2], ()> {
         let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
         denied.insert(*number, vec![another]);
     }
+    // Abort raises its signal with this call, in its own process.
+    let own = u64::from(std::process::id());
+    let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own)?;
+    denied.insert(libc::SYS_tgkill, vec![another]);
     // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     Ok([filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
@@ -165,8 +190,11 @@ const DENIED: &[i64] = &[
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
-    // Others' processes. `tgkill` stays: abort needs it; Landlock's scope keeps it at home.
+    // Others' processes.
     libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal,
     libc::SYS_pidfd_getfd,

@@ -55,7 +55,7 @@ fn probes_are_valid_adapters() {
     let world = World::new();
     let loader = world.loader();
     let file = crate::support::built_library("probe_adapters");
-    let records = loader.factories(&file).unwrap();
+    let records = nexus_router::Loader::factories(&file).unwrap();
     assert_eq!(records.len(), 6);
     for record in records {
         let factory_ref = format!("probe_adapters:{}", record.factory);
@@ -143,6 +143,23 @@ fn cancel_ends_a_started_call_and_no_other() {
 }
 
 #[test]
+fn cancel_reaches_calls_that_share_an_id() {
+    let (adapter, _notices) = probe("many_calls");
+    let args = Object::new();
+    let hold = Call { call_id: Some("h"), ..Call::new("t", "hold", &args) };
+    let short = Call { time: Some(Duration::from_millis(20)), ..hold };
+    let (ended, one, two) =
+        (started(&adapter, &short), started(&adapter, &hold), started(&adapter, &hold));
+    let answer = ended.recv_timeout(PATIENCE).unwrap();
+    assert_error(answer, ErrorKind::Operational, code::TIMEOUT);
+    adapter.cancel("h");
+    for answers in [one, two] {
+        let answer = answers.recv_timeout(PATIENCE).unwrap();
+        assert_error(answer, ErrorKind::Operational, code::CANCELLED);
+    }
+}
+
+#[test]
 fn deadline_ends_the_call() {
     for function in ["cancellable", "many_calls"] {
         let (adapter, _notices) = probe(function);
@@ -200,14 +217,14 @@ fn adapter_can_be_dropped_with_calls_in_flight() {
 }
 
 #[test]
-fn panic_in_start_is_a_bug_and_its_text_is_logged() {
-    let (adapter, notices) = probe("panics_in_start");
+fn panic_in_start_is_a_bug_with_its_text_and_place() {
+    let (adapter, _notices) = probe("panics_in_start");
     let args = object(json!({ "panic": true }));
     let answer = started(&adapter, &Call::new("t", "m", &args)).recv_timeout(PATIENCE).unwrap();
-    assert_error(answer, ErrorKind::Bug, code::BUG_ERROR);
-    let told = notices.try_iter().collect::<Vec<_>>();
-    let is_told = |notice: &Notice| matches!(notice, Notice::Log { message, .. } if message.contains("as was asked for"));
-    assert!(told.iter().any(is_told), "{told:?}");
+    let at = answer.clone().unwrap_err().details["at"].clone();
+    let message = assert_error(answer, ErrorKind::Bug, code::ADAPTER_PANICKED);
+    assert_eq!(message, "panicked in start: as was asked for");
+    assert!(at.as_str().is_some_and(|at| at.contains("probes/src/lib.rs:")), "{at}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod calls;
 mod compile;
 mod confinement;
+mod crowds;
 mod damage;
 mod factories;
 mod files;

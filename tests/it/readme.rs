@@ -46,7 +46,7 @@ fn embedding_example_names_what_exists() {
         let adapter = load_adapter(
             "nexus_router_adapter_http:create_adapter",
             Some("my-http"),
-            json!({ "base_url": "https://example.com" }),
+            &json!({ "base_url": "https://example.com" }),
         )?;
         let mut registry = Registry::new("my-http");
         registry.register(adapter)?;

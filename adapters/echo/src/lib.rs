@@ -122,11 +122,7 @@ export_adapter!(create_adapter, MANIFEST);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nexus_router_abi::abi_stable::std_types::{RNone, RString};
-    use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
-    use nexus_router_abi::{AdapterBox, FactoryV1Ref, HostV1_TO, LibHeader};
     use nexus_router_sdk::testing::{Recorder, call};
-    use nexus_router_sdk::{ErrorKind, Host, exported};
     use serde_json::json;
 
     /// Longer than a test takes; a call that would sleep it out fails its test.
@@ -136,34 +132,8 @@ mod tests {
         create_adapter(None, serde_json::from_value(config).unwrap()).unwrap()
     }
 
-    /// The factory as the router sees it, entered by the header that the library exports.
-    struct Factory;
-
-    impl exported::Export for Factory {
-        const NAME: &'static str = "create_adapter";
-
-        fn create(
-            adapter_id: Option<&str>,
-            config: &str,
-            host: Host,
-        ) -> Result<impl Adapter, AdapterError> {
-            exported::create(&create_adapter, adapter_id, config, host)
-        }
-    }
-
-    fn make_behind_abi(config: &Value) -> AdapterBox {
-        static HEADER: LibHeader = exported::header::<Factory>();
-        let factory = HEADER.init_root_module::<FactoryV1Ref>().unwrap();
-        let host = HostV1_TO::from_value(Recorder::default(), TD_Opaque);
-        factory.create()(RNone, config.to_string().as_str().into(), host).unwrap()
-    }
-
-    fn ask(adapter: &AdapterBox, request: &Value) -> Result<Value, AdapterError> {
-        let read = |text: RString| serde_json::from_str::<Value>(&text).unwrap();
-        match adapter.call(request.to_string().as_str().into()).into_result() {
-            Ok(answer) => Ok(read(answer)["output"].clone()),
-            Err(error) => Err(serde_json::from_value(read(error)).unwrap()),
-        }
+    fn call_in(context: &CallContext, echo: &Echo, tool: &str) -> Result<Object, AdapterError> {
+        echo.call(context, tool, "m", Object::new())
     }
 
     #[test]
@@ -197,49 +167,32 @@ mod tests {
     }
 
     #[test]
-    fn configured_panic_arrives_as_a_bug_error() {
-        let adapter = make_behind_abi(&json!({ "responses": [
-            { "tool": "*", "method": "boom", "panic": "out of {luck}" },
-        ]}));
-        let error =
-            ask(&adapter, &json!({ "tool": "t", "method": "boom", "args": {} })).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Bug);
-        assert_eq!(error.to_string(), "ADAPTER_PANICKED: panicked in call: out of {luck}");
-        let request = json!({ "tool": "t", "method": "m", "args": {} });
-        assert_eq!(ask(&adapter, &request).unwrap()["echo"], true, "the adapter goes on");
-    }
-
-    #[test]
     fn dry_run_is_marked_in_every_output() {
-        let adapter = make_behind_abi(&json!({ "responses": [
+        let echo = make(json!({ "responses": [
             { "tool": "fixed", "method": "*", "return": { "n": 1 } },
         ]}));
+        let recorder = Recorder::default();
         for tool in ["fixed", "free"] {
-            let request = json!({ "tool": tool, "method": "m", "args": {}, "dry_run": true });
-            assert_eq!(ask(&adapter, &request).unwrap()["dry_run"], true);
-            let request = json!({ "tool": tool, "method": "m", "args": {} });
-            assert_eq!(ask(&adapter, &request).unwrap().get("dry_run"), None);
+            let output = call_in(&recorder.dry_run_context(), &echo, tool).unwrap();
+            assert_eq!(output["dry_run"], true);
+            assert_eq!(call_in(&recorder.context(), &echo, tool).unwrap().get("dry_run"), None);
         }
     }
 
     #[test]
     fn delay_ends_at_the_deadline() {
-        let adapter = make_behind_abi(&json!({ "delay_ms": MINUTE_MS }));
-        let request = json!({ "tool": "t", "method": "m", "args": {}, "deadline_ms": 1 });
-        assert_eq!(ask(&adapter, &request).unwrap_err().code, code::TIMEOUT);
+        let echo = make(json!({ "delay_ms": MINUTE_MS }));
+        let context = Recorder::default().context_with_time(Duration::from_millis(1));
+        assert_eq!(call_in(&context, &echo, "t").unwrap_err().code, code::TIMEOUT);
     }
 
     #[test]
     fn delay_ends_when_the_call_is_cancelled() {
-        let adapter = make_behind_abi(&json!({ "delay_ms": MINUTE_MS }));
-        let request = json!({ "tool": "t", "method": "m", "args": {}, "call_id": "c1" });
+        let echo = make(json!({ "delay_ms": MINUTE_MS }));
+        let (context, cancel) = Recorder::default().cancellable_context();
         let answer = std::thread::scope(|scope| {
-            let caller = scope.spawn(|| ask(&adapter, &request));
-            // A cancel that comes before the call has begun finds nothing, so it is repeated.
-            while !caller.is_finished() {
-                adapter.cancel("c1".into());
-                std::thread::yield_now();
-            }
+            let caller = scope.spawn(|| call_in(&context, &echo, "t"));
+            cancel();
             caller.join().unwrap()
         });
         assert_eq!(answer.unwrap_err().code, code::CANCELLED);
@@ -247,12 +200,11 @@ mod tests {
 
     #[test]
     fn delay_of_a_response_takes_the_place_of_the_general_one() {
-        let adapter = make_behind_abi(&json!({ "delay_ms": MINUTE_MS, "responses": [
+        let echo = make(json!({ "delay_ms": MINUTE_MS, "responses": [
             { "tool": "*", "method": "*", "return": { "n": 1 }, "delay_ms": 0 },
         ]}));
-        let request =
-            json!({ "tool": "t", "method": "m", "args": {}, "deadline_ms": MINUTE_MS / 2 });
-        assert_eq!(ask(&adapter, &request).unwrap()["n"], 1);
+        let context = Recorder::default().context_with_time(Duration::from_millis(MINUTE_MS / 2));
+        assert_eq!(call_in(&context, &echo, "t").unwrap()["n"], 1);
     }
 
     #[test]

@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_manifest() {
-        let manifest = crate::tests::manifest();
+        let manifest = nexus_router_sdk::testing::manifest(&crate::MANIFEST);
         let mut filled = json!({ "base_url": "http://h.example" });
         for (key, entry) in manifest["config_schema"].as_object().unwrap() {
             assert_ne!(entry["description"], "", "{key}");

@@ -65,18 +65,9 @@ export_adapter!(create_adapter, MANIFEST);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nexus_router_sdk::{Adapter, code, metadata};
-    use serde_json::{Value, json};
-
-    const ORIGIN: metadata::Origin =
-        metadata::Origin { package: "p", version: "0", factory: "create_adapter" };
-
-    pub(crate) fn manifest() -> Value {
-        const LEN: usize = metadata::record_len(&ORIGIN, Some(&MANIFEST));
-        let record = metadata::record::<LEN>(&ORIGIN, Some(&MANIFEST));
-        let text = &record[metadata::MAGIC.len() + 4..];
-        serde_json::from_slice::<Value>(text).unwrap()["manifest"].take()
-    }
+    use nexus_router_sdk::testing::manifest;
+    use nexus_router_sdk::{Adapter, code};
+    use serde_json::json;
 
     fn made(adapter_id: Option<&str>, base_url: &str) -> HttpAdapter {
         let config = serde_json::from_value(json!({ "base_url": base_url })).unwrap();
@@ -85,7 +76,7 @@ mod tests {
 
     #[test]
     fn manifest_is_that_of_the_instance() {
-        let (manifest, adapter) = (manifest(), made(None, "https://example.com"));
+        let (manifest, adapter) = (manifest(&MANIFEST), made(None, "https://example.com"));
         assert_eq!(manifest["kind"], adapter.adapter_kind());
         assert_eq!(manifest["capabilities"], json!(adapter.capabilities()));
         for listed in manifest["error_codes"].as_array().unwrap() {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use nexus_router_sdk::{AdapterError, Object, code, redact};
+use nexus_router_sdk::{AdapterError, Object, canonical, code, redact};
 use serde_json::{Value, json};
 use ureq::Body;
 
@@ -55,7 +55,7 @@ pub(crate) fn decode(body: &[u8], url: &str, status: u16) -> Result<Object, Adap
     match serde_json::from_slice(text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(other) => Err(invalid("Response JSON was not an object")
-            .details(json!({ "url": url, "type": type_name(&other) }))),
+            .details(json!({ "url": url, "type": canonical::type_name(&other) }))),
         Err(_) => Err(invalid("Response was not valid JSON").details(json!({
             "url": url, "status_code": status, "body_preview": preview(body)
         }))),
@@ -71,19 +71,6 @@ fn preview(body: &[u8]) -> String {
     // Redacted before it is cut to size, so that no cut hides what marks a secret.
     let head = body.get(..PREVIEW_CHARS * 16).unwrap_or(body);
     redact::text(&String::from_utf8_lossy(head)).chars().take(PREVIEW_CHARS).collect()
-}
-
-/// Names a JSON type as the Python router does.
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float",
-        Value::Number(_) => "int",
-        Value::String(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
-    }
 }
 
 #[cfg(test)]

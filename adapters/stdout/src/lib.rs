@@ -194,11 +194,7 @@ export_adapter!(create_adapter, MANIFEST);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nexus_router_abi::abi_stable::std_types::RNone;
-    use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
-    use nexus_router_abi::{FactoryV1Ref, HostV1_TO, LibHeader};
-    use nexus_router_sdk::testing::{Recorder, call};
-    use nexus_router_sdk::{Host, exported, metadata};
+    use nexus_router_sdk::testing::{Recorder, call, manifest};
     use serde_json::json;
 
     const GOLDEN: &str = include_str!("../../../tests/golden/nexus/stdout_adapter.json");
@@ -295,13 +291,8 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_manifest() {
-        const ORIGIN: metadata::Origin =
-            metadata::Origin { package: "p", version: "1", factory: "create_adapter" };
-        const LEN: usize = metadata::record_len(&ORIGIN, Some(&MANIFEST));
-        let record = metadata::record::<LEN>(&ORIGIN, Some(&MANIFEST));
-        let text = &record[metadata::MAGIC.len() + size_of::<u32>()..];
-        let record: Value = serde_json::from_slice(text).unwrap();
-        let keys = record["manifest"]["config_schema"].as_object().unwrap();
+        let manifest = manifest(&MANIFEST);
+        let keys = manifest["config_schema"].as_object().unwrap();
         let defaults: Object =
             keys.iter().map(|(name, key)| (name.clone(), key["default"].clone())).collect();
         assert_eq!(defaults.len(), 5);
@@ -309,31 +300,12 @@ mod tests {
         assert_eq!(from_manifest, Config::default());
     }
 
-    /// The factory as the router sees it, entered by the header that the library exports.
-    struct Factory;
-
-    impl exported::Export for Factory {
-        const NAME: &'static str = "create_adapter";
-
-        fn create(
-            adapter_id: Option<&str>,
-            config: &str,
-            host: Host,
-        ) -> Result<impl Adapter, AdapterError> {
-            exported::create(&create_adapter, adapter_id, config, host)
-        }
-    }
-
     #[test]
     fn dry_run_writes_nothing_and_says_so() {
-        static HEADER: LibHeader = exported::header::<Factory>();
-        let factory = HEADER.init_root_module::<FactoryV1Ref>().unwrap();
         let recorder = Recorder::default();
-        let host = HostV1_TO::from_value(recorder.clone(), TD_Opaque);
-        let adapter = factory.create()(RNone, r#"{"return_echo":false}"#.into(), host).unwrap();
-        let request = json!({ "tool": "t", "method": "m", "args": {}, "dry_run": true });
-        let answer = adapter.call(request.to_string().as_str().into()).unwrap();
-        assert_eq!(answer.as_str(), r#"{"output":{"dry_run":true}}"#);
+        let adapter = make(None, json!({ "return_echo": false }));
+        let output = adapter.call(&recorder.dry_run_context(), "t", "m", Object::new()).unwrap();
+        assert_eq!(Value::Object(output), json!({ "dry_run": true }));
         assert!(recorder.notices().is_empty());
     }
 }

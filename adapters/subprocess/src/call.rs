@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::failure::{self, Failures, python_type};
+use crate::failure::{self, Failures};
 use crate::output::{self, Capture};
 use crate::process::{Ending, Process};
 use crate::{Config, json_error, short_digest};
@@ -71,6 +71,8 @@ impl<'a> Call<'a> {
         let limit = self.limit(context);
         let mut stdout = Capture::new(self.config.max_output_bytes);
         let mut stderr = Capture::new(self.stderr_bytes());
+        // A command has effects, so none is started for a call that is over.
+        context.check().map_err(|error| self.failures.of_this_call(error))?;
         let process = Process::spawn(&mut command)
             .map_err(|error| self.failures.not_started(self.program(), &error))?;
         let signal = Arc::clone(&stop);
@@ -94,9 +96,6 @@ impl<'a> Call<'a> {
                 failure::DRY_RUN_UNSUPPORTED,
                 "a command cannot promise to have no effects",
             ));
-        }
-        if context.is_cancelled() {
-            return Err(self.failures.error(code::CANCELLED, "Command was cancelled"));
         }
         for (name, word) in [("tool", self.tool), ("method", self.method)] {
             let problem = if word.starts_with('-') {
@@ -148,7 +147,7 @@ impl<'a> Call<'a> {
         };
         let Value::String(text) = value else {
             return Err(invalid("key and value must be strings")
-                .details(json!({ "value_type": python_type(value) })));
+                .details(json!({ "value_type": canonical::type_name(value) })));
         };
         if name.is_empty() || name.contains(['=', '\0']) || text.contains('\0') {
             return Err(invalid(
@@ -280,7 +279,8 @@ impl<'a> Call<'a> {
         match serde_json::from_str(text) {
             Ok(Value::Object(output)) => Ok(output),
             Ok(other) => {
-                let message = format!("Output is not a JSON object: {}", python_type(&other));
+                let message =
+                    format!("Output is not a JSON object: {}", canonical::type_name(&other));
                 Err(self.failures.error(failure::INVALID_JSON_OUTPUT, message))
             }
             Err(error) => Err(self.not_json(&error.to_string(), text)),

@@ -3,7 +3,7 @@
 use std::io;
 
 use nexus_router_sdk::{AdapterError, code};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The program of the command does not exist.
 pub(crate) const COMMAND_NOT_FOUND: &str = "COMMAND_NOT_FOUND";
@@ -51,7 +51,12 @@ pub(crate) struct Failures {
 impl Failures {
     /// Makes an operational error.
     pub(crate) fn error(&self, code: &str, message: impl Into<String>) -> AdapterError {
-        AdapterError::operational(code, message).details(json!({ "args_digest": self.args_digest }))
+        self.of_this_call(AdapterError::operational(code, message))
+    }
+
+    /// Adds to an error which arguments the call had.
+    pub(crate) fn of_this_call(&self, error: AdapterError) -> AdapterError {
+        error.details(json!({ "args_digest": self.args_digest }))
     }
 
     /// Makes the error for a command that could not be started.
@@ -79,18 +84,5 @@ impl Failures {
             None => text,
         };
         self.error(OS_ERROR, format!("OS error executing command: {text}"))
-    }
-}
-
-/// Returns what Python calls the type of a value; messages of the Python router name it so.
-pub(crate) fn python_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float",
-        Value::Number(_) => "int",
-        Value::String(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
     }
 }

@@ -8,6 +8,9 @@
 //! descriptor of the host. Its environment is what `env_allow` names and what `env` adds. When it ends,
 //! runs out of time or is cancelled, the whole group is killed; only a process that left the group
 //! (`setsid`) can stay behind.
+//!
+//! To that end every call sets all descriptors of the host from 3 on close-on-exec, and so they stay. A
+//! host that passes a descriptor on to a program of its own must clear the flag in the new process.
 #![forbid(unsafe_code)]
 
 mod call;
@@ -187,18 +190,13 @@ export_adapter!(create_adapter, MANIFEST);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nexus_router_sdk::metadata;
+    use nexus_router_sdk::testing::manifest;
     use serde_json::{Value, json};
 
     #[test]
     fn defaults_are_those_of_the_manifest() {
-        const ORIGIN: metadata::Origin =
-            metadata::Origin { package: "p", version: "1", factory: "create_adapter" };
-        const LEN: usize = metadata::record_len(&ORIGIN, Some(&MANIFEST));
-        let record = metadata::record::<LEN>(&ORIGIN, Some(&MANIFEST));
-        let text = &record[metadata::MAGIC.len() + size_of::<u32>()..];
-        let record: Value = serde_json::from_slice(text).unwrap();
-        let keys = record["manifest"]["config_schema"].as_object().unwrap();
+        let manifest = manifest(&MANIFEST);
+        let keys = manifest["config_schema"].as_object().unwrap();
         let defaults: Object = keys
             .iter()
             .filter_map(|(name, key)| Some((name.clone(), key.get("default")?.clone())))

@@ -108,6 +108,19 @@ fn cancellation_ends_the_whole_group() {
 }
 
 #[test]
+fn call_past_its_deadline_starts_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let marker = directory.path().join("ran");
+    let adapter = shell("touch \"$MARKER\"; echo '{}'", json!({ "env": { "MARKER": marker } }));
+    let context = Recorder::default().context_with_time(Duration::ZERO);
+    assert_eq!(expected(adapter.call(&context, "t", "m", Object::new())).code, "TIMEOUT");
+    let (context, cancel) = Recorder::default().cancellable_context();
+    cancel();
+    assert_eq!(expected(adapter.call(&context, "t", "m", Object::new())).code, "CANCELLED");
+    assert!(!marker.exists());
+}
+
+#[test]
 fn command_that_leaves_a_process_behind_has_ended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");

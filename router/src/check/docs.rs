@@ -1,7 +1,7 @@
 //! Markdown documentation of adapters, made from their manifests alone.
 //!
 //! The same entries always give the same text, in whatever order they come: there is no clock in it.
-//! Manifests are foreign, so every text is escaped: it cannot add a line, a cell, a link or HTML.
+//! Manifests are foreign, so every text is escaped: it cannot add a line, a cell, markup or HTML.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use nexus_router_sdk::{Object, ValueType};
 use serde_json::Value;
 
 use crate::loader::manifest::{ConfigParam, ManifestView};
-use crate::python_text::{is_printable, visible};
+use crate::python_text::{json_escaped, visible};
 
 /// A factory of a library, and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,17 +272,7 @@ fn longest_run(text: &str) -> usize {
 
 /// Returns compact JSON on one line, with unprintable characters as JSON escapes.
 fn json(value: &Value) -> String {
-    let mut out = String::new();
-    for c in value.to_string().chars() {
-        if is_printable(c) {
-            out.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    out
+    json_escaped(&value.to_string())
 }
 
 fn shell_word(text: &str) -> String {
@@ -297,6 +287,7 @@ fn shell_word(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::python_text::is_printable;
     use proptest::prelude::*;
     use serde_json::json;
 

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::render::{RenderInput, render};
-use super::{Strictness, Validation, examine};
+use super::{Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
-use crate::loader::protocol::Observations;
+use crate::loader::wire::Observations;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened};
 
 /// What is known of an adapter.
@@ -120,11 +120,11 @@ impl Inspection {
     /// Returns the report for people.
     #[must_use]
     pub fn render(&self) -> String {
-        let checks: Vec<(&str, &str, &str)> = self
+        let checks: Vec<(&str, Status, &str)> = self
             .validation
             .checks
             .iter()
-            .map(|check| (check.id, check.status.name(), check.message.as_str()))
+            .map(|check| (check.id, check.status, check.message.as_str()))
             .collect();
         let extra = self.library.as_ref().map(LibraryFacts::lines).unwrap_or_default();
         render(&RenderInput {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::docs::DocEntry;
 use crate::loader::manifest::ManifestView;
-use crate::loader::{AdapterLoadError, FactoryRef, Loader, Reason};
+use crate::loader::{Adapter, AdapterLoadError, FactoryRef, Loader, Reason};
 
 /// One factory, or one library that cannot be read.
 #[derive(Debug)]
@@ -41,21 +41,22 @@ impl Listed {
 /// read are listed with the reason.
 #[must_use]
 pub fn list(loader: &Loader) -> Vec<Listed> {
+    let null = Adapter::null();
     let mut listed = vec![Listed {
-        factory_ref: "builtin:null".to_owned(),
+        factory_ref: null.factory_ref().to_owned(),
         path: None,
         package: None,
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         sdk: None,
         manifest: Some(ManifestView {
-            kind: "null".to_owned(),
-            capabilities: vec!["dry_run".to_owned()],
+            kind: null.adapter_kind().to_owned(),
+            capabilities: null.capabilities().iter().map(|c| c.name().to_owned()).collect(),
             ..ManifestView::default()
         }),
         problem: None,
     }];
     for (module, path) in loader.adapter_path.modules() {
-        match loader.factories(&path) {
+        match Loader::factories(&path) {
             Ok(records) => listed.extend(records.into_iter().map(|record| Listed {
                 factory_ref: FactoryRef::new(&module, &record.factory).to_string(),
                 path: Some(path.clone()),

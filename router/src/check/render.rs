@@ -3,42 +3,43 @@
 //! Without extra lines the text is, byte for byte, that of the Python router. Everything in it comes from
 //! a foreign library, so control characters are shown as escapes and no text can add a line.
 
+use super::Status;
 use crate::loader::manifest::ConfigParam;
 use crate::python_text::{repr, visible};
 
 /// What the report shows.
 #[derive(Clone, Copy, Debug)]
-pub struct RenderInput<'a> {
+pub(super) struct RenderInput<'a> {
     /// Whether no check failed.
-    pub ok: bool,
+    pub(super) ok: bool,
     /// The instance's id, if there is an instance.
-    pub adapter_id: Option<&'a str>,
+    pub(super) adapter_id: Option<&'a str>,
     /// The instance's kind, if there is an instance.
-    pub adapter_kind: Option<&'a str>,
+    pub(super) adapter_kind: Option<&'a str>,
     /// The instance's capabilities.
-    pub capabilities: &'a [String],
-    /// The checks in their order: id, status (`pass`, `fail`, `warn` or `skip`), message.
-    pub checks: &'a [(&'a str, &'a str, &'a str)],
+    pub(super) capabilities: &'a [String],
+    /// The checks in their order: id, status, message.
+    pub(super) checks: &'a [(&'a str, Status, &'a str)],
     /// Whether there is a manifest with at least one field.
-    pub manifest_present_and_non_empty: bool,
+    pub(super) manifest_present_and_non_empty: bool,
     /// The manifest's version specifier.
-    pub supported_router_versions: Option<&'a str>,
+    pub(super) supported_router_versions: Option<&'a str>,
     /// The manifest's error codes.
-    pub error_codes: &'a [String],
+    pub(super) error_codes: &'a [String],
     /// The manifest's configuration keys.
-    pub config_params: &'a [ConfigParam],
+    pub(super) config_params: &'a [ConfigParam],
     /// What else is known of the library: label and value.
-    pub extra: &'a [(String, String)],
+    pub(super) extra: &'a [(String, String)],
 }
 
 /// Returns the report.
 #[must_use]
-pub fn render(input: &RenderInput<'_>) -> String {
+pub(super) fn render(input: &RenderInput<'_>) -> String {
     let verdict =
         if input.ok { "✓ Adapter validation PASSED" } else { "✗ Adapter validation FAILED" };
     let mut blocks = vec![vec![verdict.to_owned()], info(input), validation(input)];
-    blocks.extend(messages(input, "## Errors", "fail"));
-    blocks.extend(messages(input, "## Warnings", "warn"));
+    blocks.extend(messages(input, "## Errors", Status::Fail));
+    blocks.extend(messages(input, "## Warnings", Status::Warn));
     if input.manifest_present_and_non_empty {
         blocks.push(manifest(input));
     }
@@ -73,15 +74,15 @@ fn info(input: &RenderInput<'_>) -> Vec<String> {
 
 fn validation(input: &RenderInput<'_>) -> Vec<String> {
     let line =
-        |&(id, status, _): &(&str, &str, &str)| format!("  {} {}", icon(status), visible(id));
+        |&(id, status, _): &(&str, Status, &str)| format!("  {} {}", status.sign(), visible(id));
     std::iter::once("## Validation".to_owned()).chain(input.checks.iter().map(line)).collect()
 }
 
 /// Returns the block of the checks that ended with a status, if there are any.
-fn messages(input: &RenderInput<'_>, heading: &str, wanted: &str) -> Option<Vec<String>> {
+fn messages(input: &RenderInput<'_>, heading: &str, wanted: Status) -> Option<Vec<String>> {
     let mut lines = vec![heading.to_owned()];
     for &(id, status, message) in input.checks.iter().filter(|(_, status, _)| *status == wanted) {
-        lines.push(format!("  {} {}: {}", icon(status), visible(id), visible(message)));
+        lines.push(format!("  {} {}: {}", status.sign(), visible(id), visible(message)));
     }
     (lines.len() > 1).then_some(lines)
 }
@@ -116,19 +117,15 @@ fn library(extra: &[(String, String)]) -> Vec<String> {
     std::iter::once("## Library".to_owned()).chain(lines).collect()
 }
 
-fn icon(status: &str) -> char {
-    match status {
-        "pass" => '✓',
-        "fail" => '✗',
-        "warn" => '⚠',
-        "skip" => '○',
-        _ => '?',
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn named(status: &str) -> Status {
+        let all = [Status::Pass, Status::Fail, Status::Warn, Status::Skip];
+        all.into_iter().find(|known| known.name() == status).unwrap()
+    }
+
     use crate::loader::manifest::ManifestView;
     use crate::python_text;
     use proptest::prelude::*;
@@ -163,7 +160,7 @@ mod tests {
         let [ids, statuses, messages] = ["id", "status", "message"]
             .map(|member| checks.iter().map(text(member)).collect::<Vec<_>>());
         let checks: Vec<_> = (0..checks.len())
-            .map(|i| (ids[i].as_str(), statuses[i].as_str(), messages[i].as_str()))
+            .map(|i| (ids[i].as_str(), named(&statuses[i]), messages[i].as_str()))
             .collect();
         let manifest = &inspect["manifest"];
         let versions = &inspect["supported_router_versions"];
@@ -205,7 +202,7 @@ mod tests {
         let extra = [pair("SHA-256", "ab"), pair("ABI", "1"), pair("Factories", "a, b")];
         let manifest = ManifestView::read(&json!({"config_schema": {"k": {"type": "string"}}}));
         let input = RenderInput {
-            checks: &[("LOAD_OK", "pass", "loaded")],
+            checks: &[("LOAD_OK", Status::Pass, "loaded")],
             config_params: &manifest.config,
             extra: &extra,
             ..EMPTY
@@ -229,7 +226,7 @@ mod tests {
         }));
         let text = render(&RenderInput {
             adapter_id: Some("id\u{7}\nKind: good"),
-            checks: &[("A", "fail", "bad\r\u{9b}1m")],
+            checks: &[("A", Status::Fail, "bad\r\u{9b}1m")],
             config_params: &manifest.config,
             ..EMPTY
         });
@@ -247,7 +244,7 @@ mod tests {
                 adapter_id: Some(&texts[0]),
                 adapter_kind: Some(&texts[1]),
                 capabilities: &texts[2..4],
-                checks: &[(&texts[4], &texts[5], &texts[6]), ("X", "warn", &texts[0])],
+                checks: &[(&texts[4], Status::Skip, &texts[6]), ("X", Status::Warn, &texts[0])],
                 extra: &extra,
                 ..EMPTY
             });

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Strictness;
 use crate::loader::manifest;
-use crate::loader::protocol::Observations;
+use crate::loader::wire::Observations;
 use crate::loader::versions::{self, Support};
 use crate::loader::{Opened, description};
 use crate::python_text;
@@ -216,7 +216,7 @@ fn protocol_fields(candidate: &Candidate<'_>) -> Outcome {
         return Outcome::Fail(problem.clone());
     }
     if let Some(error) = candidate.field("error") {
-        let error = candidate.opened.scrub(&error.to_string());
+        let error = candidate.opened.scrub_value(error);
         return Outcome::Fail(format!("the adapter could not describe itself: {error}"));
     }
     let required = ["adapter_id", "adapter_kind", "capabilities"];
@@ -234,7 +234,8 @@ fn name_format(candidate: &Candidate<'_>, field: &str) -> Outcome {
     match value.as_str() {
         Some(name) if description::is_name(name) => Outcome::Pass(format!("{field}='{name}'")),
         Some(name) if !name.is_empty() => Outcome::Fail(format!(
-            "{field} must be at most 256 bytes without control characters, got: {}",
+            "{field} must be at most {} bytes without control characters, got: {}",
+            description::MAX_NAME,
             python_text::repr(&Value::from(name.chars().take(40).collect::<String>()))
         )),
         _ => Outcome::Fail(format!(
@@ -424,7 +425,7 @@ fn instances_independent(candidate: &Candidate<'_>) -> Outcome {
 fn tried_confined(candidate: &Candidate<'_>) -> Outcome {
     let confinement = &candidate.observations.confinement;
     let state = format!("Landlock {}, seccomp {}", confinement.landlock, confinement.seccomp);
-    if confinement.landlock == "full" && confinement.seccomp == "full" {
+    if confinement.is_full() {
         Outcome::Pass(state)
     } else {
         Outcome::Warn(state)

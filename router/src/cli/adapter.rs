@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
+use nexus_router_sdk::Object;
 use serde_json::Value;
 
 use super::{Answer, Error};
 use crate::check::Strictness;
 use crate::config::{ConfigFile, Environment};
 use crate::digest::Digest;
-use crate::loader::{AdapterPath, LoadRequest, Loader};
+use crate::loader::{LoadRequest, Loader};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -62,12 +63,7 @@ impl Search {
     fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
         let named = self.config_file.as_deref().or(environment.config_file.as_deref());
         let config = ConfigFile::find(named)?;
-        let mut loader = Loader::from_environment(environment);
-        let beside = environment.executable.as_deref().and_then(std::path::Path::parent);
-        let directories = self.adapter_path.iter().chain(&environment.adapter_path);
-        let directories = directories.chain(&config.adapter_path).cloned();
-        loader.adapter_path = AdapterPath::new(directories.chain(beside.map(PathBuf::from)));
-        Ok(loader)
+        Ok(Loader::with_path(environment, &self.adapter_path, &config.adapter_path))
     }
 }
 
@@ -117,13 +113,13 @@ impl Target {
     }
 
     fn config(&self) -> Result<Value, Error> {
-        read_object("--config", &self.config)
+        read_object("--config", &self.config).map(Value::Object)
     }
 }
 
 /// Reads a JSON object that was given as an option, or in a file. The text may hold secrets, so it is
 /// not repeated.
-fn read_object(option: &str, text: &str) -> Result<Value, Error> {
+fn read_object(option: &str, text: &str) -> Result<Object, Error> {
     let hint = "write a JSON object such as '{\"key\": \"value\"}', or @FILE";
     let (text, place) = match text.strip_prefix('@') {
         None => (text.to_owned(), option.to_owned()),
@@ -135,7 +131,7 @@ fn read_object(option: &str, text: &str) -> Result<Value, Error> {
         }
     };
     match serde_json::from_str(&text) {
-        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(Error::usage(format!("{place} is not a JSON object"), hint)),
         Err(error) => Err(Error::usage(format!("{place} is not JSON: {error}"), hint)),
     }

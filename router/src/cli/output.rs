@@ -1,4 +1,4 @@
-//! How answers are written: formats, colours, and text from foreign libraries made harmless.
+//! How answers are written: formats, colours, columns, and JSON that no terminal takes for commands.
 
 use std::io::{IsTerminal as _, Write};
 
@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::check::Status;
 use crate::config::Environment;
+use crate::python_text::json_escaped;
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -33,28 +34,32 @@ impl Output {
     }
 
     pub(super) fn line(&mut self, text: &str) -> std::io::Result<()> {
-        writeln!(self.out, "{text}")
+        self.text(&format!("{text}\n"))
     }
 
+    /// Writes text. A reader that has seen enough and gone does not change the answer.
     pub(super) fn text(&mut self, text: &str) -> std::io::Result<()> {
-        write!(self.out, "{text}")?;
-        self.out.flush()
+        match self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 
+    /// Writes JSON; what a terminal might obey is written as an escape, which means the same.
     pub(super) fn json(&mut self, value: &Value) -> std::io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.out, value)?;
-        writeln!(self.out)
+        self.line(&json_escaped(&serde_json::to_string_pretty(value)?))
     }
 
     /// Returns the sign of a status, coloured if colours are welcome.
     pub(super) fn sign(&self, status: Status) -> String {
-        let (sign, color) = match status {
-            Status::Pass => ("✓", 32),
-            Status::Fail => ("✗", 31),
-            Status::Warn => ("⚠", 33),
-            Status::Skip => ("○", 90),
+        let sign = status.sign();
+        let color = match status {
+            Status::Pass => 32,
+            Status::Fail => 31,
+            Status::Warn => 33,
+            Status::Skip => 90,
         };
-        if self.colors { format!("\x1b[{color}m{sign}\x1b[0m") } else { sign.to_owned() }
+        if self.colors { format!("\x1b[{color}m{sign}\x1b[0m") } else { sign.to_string() }
     }
 }
 

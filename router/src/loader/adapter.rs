@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::description::Description;
 use super::library::{Instance, text_of};
-use super::protocol::read_error;
 use crate::digest::Digest;
 
 /// A longer answer is refused.
@@ -63,9 +62,9 @@ impl<'a> Call<'a> {
         Self { tool, method, args, call_id: None, time: None, dry_run: false }
     }
 
-    pub(super) fn request(&self) -> Result<String, AdapterError> {
-        serde_json::to_string(self)
-            .map_err(|error| AdapterError::bug(format!("the call is not JSON: {error}")))
+    /// Returns the request as it crosses the ABI. Texts and JSON values can always be written.
+    pub(super) fn request(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -79,6 +78,9 @@ fn as_milliseconds<S: serde::Serializer>(
 }
 
 impl Adapter {
+    /// The ref under which the built-in adapter is listed and loaded.
+    pub const NULL_REF: &str = "builtin:null";
+
     /// Returns the built-in adapter that stands in for dry runs and can do nothing else.
     #[must_use]
     pub fn null() -> Self {
@@ -89,7 +91,7 @@ impl Adapter {
         };
         Self {
             inner: Arc::new(Inner {
-                factory_ref: "builtin:null".to_owned(),
+                factory_ref: Self::NULL_REF.to_owned(),
                 description,
                 backing: Backing::Null,
             }),
@@ -147,7 +149,7 @@ impl Adapter {
     /// `OUTPUT_TOO_LARGE` when it is too long.
     pub fn call(&self, call: &Call<'_>) -> Result<Object, AdapterError> {
         match &self.inner.backing {
-            Backing::Library { instance, .. } => read_answer(instance.call(&call.request()?)),
+            Backing::Library { instance, .. } => read_answer(instance.call(&call.request())),
             Backing::Null => Ok(null_output(call)),
         }
     }
@@ -158,13 +160,11 @@ impl Adapter {
         call: &Call<'_>,
         done: impl FnOnce(Result<Object, AdapterError>) + Send + 'static,
     ) {
-        let (instance, request) = match (&self.inner.backing, call.request()) {
-            (Backing::Null, _) => return done(Ok(null_output(call))),
-            (_, Err(error)) => return done(Err(error)),
-            (Backing::Library { instance, .. }, Ok(request)) => (instance, request),
+        let Backing::Library { instance, .. } = &self.inner.backing else {
+            return done(Ok(null_output(call)));
         };
         let receiver = Receiver { done: Some(Box::new(done)) };
-        instance.start(&request, CompletionV1_TO::from_value(receiver, TD_Opaque));
+        instance.start(&call.request(), CompletionV1_TO::from_value(receiver, TD_Opaque));
     }
 
     /// Asks a call to end early. An unknown id is no error.
@@ -219,6 +219,13 @@ pub(super) fn read_answer(answer: Result<String, String>) -> Result<Object, Adap
             "the adapter's answer is not the answer of the ABI: {error}"
         ))),
     }
+}
+
+/// Reads the error text of an adapter; a text that is none is a bug of the adapter.
+pub(super) fn read_error(text: &str) -> AdapterError {
+    serde_json::from_str(text).unwrap_or_else(|_| {
+        AdapterError::bug("the adapter's error is not the error object of the ABI")
+    })
 }
 
 type Done = Box<dyn FnOnce(Result<Object, AdapterError>) + Send>;

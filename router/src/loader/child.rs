@@ -17,7 +17,7 @@ use nexus_router_sdk::{AdapterError, code};
 use super::adapter::MAX_ANSWER;
 use super::library::{Factory, Instance, Stage};
 use super::notice;
-use super::protocol::{Job, Message, Observations, Task};
+use super::wire::{Job, Message, Observations, Task};
 use super::side_effects::ProcessState;
 use crate::sandbox;
 
@@ -29,6 +29,9 @@ const MAX_TEXT: usize = 256 * 1024;
 
 /// Runs as the child of a dry run. The `nexus-router` binary does so when its first argument is
 /// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
+///
+/// It must be the first thing that `main` does: it closes every descriptor but the standard ones, and
+/// confines the process for good.
 #[must_use]
 pub fn run_child() -> ExitCode {
     match work() {
@@ -69,11 +72,10 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
             return Ok(None);
         }
     };
-    let config = serde_json::to_string(&job.config)?;
     let create = || -> Result<Instance, String> {
         let wire = wire.clone();
         let sink = Arc::new(move |notice| drop(wire.send(&Message::Notice(notice))));
-        let made = factory.create(job.adapter_id.as_deref(), &config, notice::host(sink));
+        let made = factory.create(job.adapter_id.as_deref(), &job.config, notice::host(sink));
         made.map_err(|error| match error.len() {
             0..=MAX_TEXT => error,
             length => long_error(length, MAX_TEXT),
@@ -100,7 +102,11 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
             instance.shutdown();
             drop(instance);
             stage(Stage::Describe);
-            observations.second_instance = compare_second(&observations.description, second);
+            observations.second_instance = difference(&observations.description, &second);
+            stage(Stage::Drop);
+            if let Ok(second) = second {
+                second.shutdown();
+            }
             return Ok(Some(observations));
         }
         Task::Call { request } => {
@@ -138,16 +144,13 @@ fn long_error(length: usize, limit: usize) -> String {
 }
 
 /// Tells how a second instance, which has outlived the first, differs from it.
-fn compare_second(first: &str, second: Result<Instance, String>) -> Option<String> {
-    match second {
-        Err(error) => Some(format!("the second call of the factory failed: {error}")),
-        Ok(second) => {
-            let description = describe(&second);
-            (description != first).then(|| {
-                format!("the first describes itself as {first}, the second as {description}")
-            })
-        }
-    }
+fn difference(first: &str, second: &Result<Instance, String>) -> Option<String> {
+    let second = match second {
+        Err(error) => return Some(format!("the second call of the factory failed: {error}")),
+        Ok(second) => describe(second),
+    };
+    (second != first)
+        .then(|| format!("the first describes itself as {first}, the second as {second}"))
 }
 
 /// The child's end of the socket.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::Reason;
 
 /// Longer ids and kinds are refused; they go into every event.
-const MAX_NAME: usize = 256;
+pub(crate) const MAX_NAME: usize = 256;
 
 /// The protocol fields of an instance that keeps the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::adapter::MAX_ANSWER;
 use super::child::CHILD_ARGUMENT;
 use super::library::Stage;
 use super::notice::Notice;
-use super::protocol::{Job, Message, Observations};
+use super::wire::{Job, Message, Observations};
 
 /// How unknown libraries are tried before a host opens them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub enum DryRun {
     /// Not at all. A library that crashes when it is opened then takes the host with it.
     Off,
 }
+
+/// A dry run gets at least and at most this long, whatever the limits say.
+const MIN_TIME: Duration = Duration::from_millis(1);
+const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The child may print this much before the rest is dropped.
 const MAX_PRINTED: usize = 16 * 1024;
@@ -43,7 +47,8 @@ const MAX_NOTICE_BYTES: usize = 4 * 1024 * 1024;
 /// What came of a dry run.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    pub(super) end: End,
+    /// What the child saw, or how it ended before it was done.
+    pub(super) result: Result<Observations, Ending>,
     /// The step that the child had reached; nothing when it never spoke, and so is no child of ours.
     pub(super) stage: Option<Stage>,
     /// What the library printed.
@@ -54,11 +59,9 @@ pub(super) struct Outcome {
     pub(super) answer: Option<Result<String, String>>,
 }
 
-/// How a dry run ended.
+/// How a dry run ended that did not end well.
 #[derive(Debug)]
-pub(super) enum End {
-    /// As it should.
-    Done(Box<Observations>),
+pub(super) enum Ending {
     /// The library could not be opened; the reason's code, and the text behind it.
     Refused { reason: String, text: String },
     /// The factory returned this error text.
@@ -69,6 +72,39 @@ pub(super) enum End {
     Exited { code: i32 },
     /// The child was killed at the deadline.
     TimedOut { limit: Duration },
+    /// The child was killed because it sent a line without end.
+    Flooded,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused { text, .. } => write!(f, "could not be opened: {text}"),
+            Self::FactoryFailed { .. } => f.write_str("has a factory that failed"),
+            Self::Crashed { signal } => write!(f, "crashed with {}", signal_name(*signal)),
+            Self::Exited { code } => write!(f, "ended the process with exit code {code}"),
+            Self::TimedOut { limit } => write!(f, "did not answer within {}s", limit.as_secs_f64()),
+            Self::Flooded => write!(f, "sent more than {MAX_LINE} bytes in one line"),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGILL => "SIGILL",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        other => return format!("signal {other}"),
+    };
+    format!("{name} (signal {signal})")
 }
 
 /// Runs a job in a child.
@@ -91,90 +127,95 @@ pub(super) fn run(
     let child = command.spawn()?;
     // The command holds the child's ends; the socket must see the end when the child goes.
     drop(command);
-    Watch::new(child, ours, printed)?.follow(job)
+    Watch::new(child, ours, printed).follow(job)
 }
 
 /// A child under watch. It is killed and reaped when this is dropped.
 struct Watch {
     child: Child,
-    pidfd: OwnedFd,
     socket: UnixStream,
     printed_pipe: io::PipeReader,
     line: Vec<u8>,
+    result: Option<Result<Observations, Ending>>,
+    stage: Option<Stage>,
+    printed: String,
+    notices: Vec<Notice>,
     notice_bytes: usize,
-    outcome: Outcome,
+    answer: Option<Result<String, String>>,
 }
 
 impl Watch {
-    fn new(child: Child, socket: UnixStream, printed_pipe: io::PipeReader) -> io::Result<Self> {
-        let pid = Pid::from_child(&child);
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        let outcome = Outcome {
-            end: End::Exited { code: 0 },
+    fn new(child: Child, socket: UnixStream, printed_pipe: io::PipeReader) -> Self {
+        Self {
+            child,
+            socket,
+            printed_pipe,
+            line: Vec::new(),
+            result: None,
             stage: None,
             printed: String::new(),
             notices: Vec::new(),
+            notice_bytes: 0,
             answer: None,
-        };
-        let line = Vec::new();
-        Ok(Self { child, pidfd, socket, printed_pipe, line, notice_bytes: 0, outcome })
+        }
     }
 
     fn follow(mut self, job: &Job) -> io::Result<Outcome> {
-        let deadline = Instant::now() + job.limits.time;
+        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+        let limit = job.limits.time.clamp(MIN_TIME, MAX_TIME);
+        let deadline = Instant::now() + limit;
         let mut text = serde_json::to_vec(job)?;
         text.push(b'\n');
         // A child that died at once shows as a broken pipe, one that does not read as a timeout; how it
         // ends says more.
-        self.socket.set_write_timeout(Some(job.limits.time))?;
+        self.socket.set_write_timeout(Some(limit))?;
         drop((&self.socket).write_all(&text));
         self.socket.set_nonblocking(true)?;
         rustix::io::ioctl_fionbio(&self.printed_pipe, true)?;
-        let mut end = None;
         let (mut listening, mut printing) = (true, true);
         let status = loop {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                self.outcome.end = End::TimedOut { limit: job.limits.time };
-                return Ok(self.give_up());
+                return Ok(self.give_up(Ending::TimedOut { limit }));
             };
-            let ready = self.wait(left, listening, printing)?;
+            let ready = self.wait(&pidfd, left, listening, printing)?;
             if ready.printed {
                 printing = self.read_printed()?;
             }
             if ready.message {
-                match self.read_messages(&mut end)? {
+                match self.read_messages()? {
                     Reading::More => {}
                     Reading::Ended => listening = false,
-                    Reading::Flooded => {
-                        self.outcome.end = End::Crashed { signal: Signal::KILL.as_raw() };
-                        return Ok(self.give_up());
-                    }
+                    Reading::Flooded => return Ok(self.give_up(Ending::Flooded)),
                 }
             } else if ready.exited {
                 break self.child.wait()?;
             }
         };
         self.read_printed()?;
-        self.outcome.end = match (end, ended_by(status)) {
+        let result = match (self.result.take(), ended_by(status)) {
             // Destructors of the library run after the last message, and may still crash.
-            (Some(end @ End::Done(_)), None) => end,
-            (Some(End::Done(_)) | None, Some(how)) => how,
-            (Some(end), _) => end,
-            (None, None) => End::Exited { code: 0 },
+            (Some(Ok(observations)), None) => Ok(observations),
+            (Some(Ok(_)) | None, Some(ending)) | (Some(Err(ending)), _) => Err(ending),
+            (None, None) => Err(Ending::Exited { code: 0 }),
         };
-        Ok(std::mem::replace(&mut self.outcome, empty()))
+        Ok(self.into_outcome(result))
     }
 
-    fn wait(&self, left: Duration, listening: bool, printing: bool) -> io::Result<Ready> {
+    fn wait(
+        &self,
+        pidfd: &OwnedFd,
+        left: Duration,
+        listening: bool,
+        printing: bool,
+    ) -> io::Result<Ready> {
         let none = PollFlags::empty();
-        let flags = |wanted| if wanted { PollFlags::IN } else { none };
         // A closed end that is not asked about would still wake; it is left out instead.
-        let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
         if listening {
-            fds.push(PollFd::new(&self.socket, flags(true)));
+            fds.push(PollFd::new(&self.socket, PollFlags::IN));
         }
         if printing {
-            fds.push(PollFd::new(&self.printed_pipe, flags(true)));
+            fds.push(PollFd::new(&self.printed_pipe, PollFlags::IN));
         }
         let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
         match poll(&mut fds, Some(&timeout)) {
@@ -197,9 +238,9 @@ impl Watch {
             match self.printed_pipe.read(&mut block) {
                 Ok(0) => return Ok(false),
                 Ok(read) => {
-                    let room = MAX_PRINTED.saturating_sub(self.outcome.printed.len());
+                    let room = MAX_PRINTED.saturating_sub(self.printed.len());
                     let kept = &block[..read.min(room)];
-                    self.outcome.printed.push_str(&String::from_utf8_lossy(kept));
+                    self.printed.push_str(&String::from_utf8_lossy(kept));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -209,7 +250,7 @@ impl Watch {
         Ok(true)
     }
 
-    fn read_messages(&mut self, end: &mut Option<End>) -> io::Result<Reading> {
+    fn read_messages(&mut self) -> io::Result<Reading> {
         let mut block = [0; 64 * 1024];
         let read = match (&self.socket).read(&mut block) {
             Ok(0) => return Ok(Reading::Ended),
@@ -228,36 +269,49 @@ impl Watch {
                 let line = std::mem::take(&mut self.line);
                 // A line that is no message comes from the library's own writing; it is not believed.
                 if let Ok(message) = serde_json::from_slice(&line) {
-                    self.take(message, line.len(), end);
+                    self.take(message, line.len());
                 }
             }
         }
         Ok(if self.line.len() > MAX_LINE { Reading::Flooded } else { Reading::More })
     }
 
-    fn take(&mut self, message: Message, length: usize, end: &mut Option<End>) {
+    fn take(&mut self, message: Message, length: usize) {
         match message {
-            Message::Stage(stage) => self.outcome.stage = Some(stage),
-            Message::Refused { reason, text } => *end = Some(End::Refused { reason, text }),
-            Message::FactoryFailed { error } => *end = Some(End::FactoryFailed { error }),
+            Message::Stage(stage) => self.stage = Some(stage),
+            Message::Refused { reason, text } => {
+                self.result = Some(Err(Ending::Refused { reason, text }));
+            }
+            Message::FactoryFailed { error } => {
+                self.result = Some(Err(Ending::FactoryFailed { error }));
+            }
             Message::Notice(notice) => {
                 self.notice_bytes = self.notice_bytes.saturating_add(length);
-                if self.outcome.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES
-                {
-                    self.outcome.notices.push(notice);
+                if self.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES {
+                    self.notices.push(notice);
                 }
             }
-            Message::Answer(answer) => self.outcome.answer = Some(answer),
-            Message::Done(observations) => *end = Some(End::Done(Box::new(observations))),
+            Message::Answer(answer) => self.answer = Some(answer),
+            Message::Done(observations) => self.result = Some(Ok(observations)),
         }
     }
 
     /// Kills the child and returns what is known.
-    fn give_up(mut self) -> Outcome {
+    fn give_up(mut self, ending: Ending) -> Outcome {
         self.kill();
         // What was printed before may tell why.
         drop(self.read_printed());
-        std::mem::replace(&mut self.outcome, empty())
+        self.into_outcome(Err(ending))
+    }
+
+    fn into_outcome(mut self, result: Result<Observations, Ending>) -> Outcome {
+        Outcome {
+            result,
+            stage: self.stage,
+            printed: std::mem::take(&mut self.printed),
+            notices: std::mem::take(&mut self.notices),
+            answer: self.answer.take(),
+        }
     }
 
     fn kill(&mut self) {
@@ -287,21 +341,11 @@ enum Reading {
     Flooded,
 }
 
-fn empty() -> Outcome {
-    Outcome {
-        end: End::Exited { code: 0 },
-        stage: None,
-        printed: String::new(),
-        notices: Vec::new(),
-        answer: None,
-    }
-}
-
 /// Tells how a child ended, unless it ended well.
-fn ended_by(status: ExitStatus) -> Option<End> {
+fn ended_by(status: ExitStatus) -> Option<Ending> {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => Some(End::Crashed { signal }),
+        (Some(signal), _) => Some(Ending::Crashed { signal }),
         (None, Some(0)) => None,
-        (None, code) => Some(End::Exited { code: code.unwrap_or(-1) }),
+        (None, code) => Some(Ending::Exited { code: code.unwrap_or(-1) }),
     }
 }

@@ -13,9 +13,6 @@ pub struct FactoryRef {
 }
 
 impl FactoryRef {
-    /// The function that is meant when a library has only one.
-    pub const DEFAULT_FUNCTION: &str = "create_adapter";
-
     /// Reads a ref: split at the last colon, both parts non-empty.
     ///
     /// # Errors

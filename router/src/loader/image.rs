@@ -5,13 +5,14 @@
 //! hurts nobody. A file that has not changed since is not read again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
+use super::cache::{private_directory, remove_unused, write_whole};
 use super::elf;
 use super::error::{AdapterLoadError, Reason};
 use super::metadata::FactoryRecord;
@@ -22,9 +23,6 @@ const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
 /// A file that changed less long ago may change again unnoticed.
 const SETTLED: Duration = Duration::from_secs(2);
-
-/// Copies that nobody used for this long are removed when a new one is made.
-const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A library file that was examined, and its private copy.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -52,7 +50,15 @@ impl Image {
         pin: Option<Digest>,
         cache_dir: &Path,
     ) -> Result<Self, AdapterLoadError> {
+        let unusable = |error: io::Error| {
+            let shown = cache_dir.display();
+            let message = format!("cannot keep a private copy in {shown}: {error}");
+            AdapterLoadError::new(factory_ref, Reason::CacheUnusable, message)
+                .caused_by("io::Error", error.to_string())
+        };
         let source = Source::open(factory_ref, path)?;
+        // Before anything in it is believed.
+        private_directory(cache_dir).map_err(unusable)?;
         let known = identity(&source.metadata).map(|identity| {
             let name =
                 Digest::of_parts(&[env!("CARGO_PKG_VERSION").as_bytes(), identity.as_bytes()]);
@@ -65,12 +71,6 @@ impl Image {
         }
         let bytes = source.read(pin)?;
         let records = elf::examine(factory_ref, &path.display().to_string(), &bytes.bytes)?;
-        let unusable = |error: io::Error| {
-            let shown = cache_dir.display();
-            let message = format!("cannot keep a private copy in {shown}: {error}");
-            AdapterLoadError::new(factory_ref, Reason::CacheUnusable, message)
-                .caused_by("io::Error", error.to_string())
-        };
         let copy = bytes.private_copy(cache_dir).map_err(unusable)?;
         let metadata = fs::symlink_metadata(&copy).map_err(unusable)?;
         let copy_identity = format!("{:?}", fields(&metadata));
@@ -85,7 +85,9 @@ impl Image {
     fn recall(known: &Path, cache_dir: &Path) -> Option<Self> {
         let mut image: Self = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
         image.copy = copy_path(cache_dir, image.digest);
-        private_directory(image.copy.parent()?).ok()?;
+        for directory in [known.parent()?, image.copy.parent()?] {
+            private_directory(directory).ok()?;
+        }
         let metadata = fs::symlink_metadata(&image.copy).ok()?;
         (format!("{:?}", fields(&metadata)) == image.copy_identity).then_some(image)
     }
@@ -93,7 +95,9 @@ impl Image {
     /// Failing to remember is no harm: the file is read again.
     fn remember(&self, known: &Path) {
         let written = serde_json::to_vec(self).map_err(io::Error::from).and_then(|text| {
-            private_directory(known.parent().unwrap_or(known))?;
+            let directory = known.parent().unwrap_or(known);
+            private_directory(directory)?;
+            remove_unused(directory);
             write_whole(known, &text, 0o400)
         });
         if let Err(error) = written {
@@ -210,7 +214,6 @@ struct Bytes {
 impl Bytes {
     /// Returns the private copy of these bytes, and makes it if there is none yet.
     fn private_copy(&self, cache_dir: &Path) -> io::Result<PathBuf> {
-        private_directory(cache_dir)?;
         let path = copy_path(cache_dir, self.digest);
         let directory = path.parent().unwrap_or(cache_dir);
         private_directory(directory)?;
@@ -248,51 +251,6 @@ impl Bytes {
     }
 }
 
-/// Writes a file so that it appears whole, on disk, or not at all.
-pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(fs::Permissions::from_mode(0o600))
-        .tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
-}
-
-/// Makes sure that a directory is there, is ours, and is closed to everybody else.
-pub(super) fn private_directory(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let metadata = fs::metadata(path)?;
-    let user = rustix::process::geteuid().as_raw();
-    if metadata.uid() != user {
-        return Err(io::Error::other(format!(
-            "{} belongs to user {}, not to {user}",
-            path.display(),
-            metadata.uid()
-        )));
-    }
-    if metadata.mode() & 0o022 != 0 {
-        return Err(io::Error::other(format!("{} is writable by others", path.display())));
-    }
-    Ok(())
-}
-
-fn remove_unused(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        let Ok(metadata) = entry.metadata() else { continue };
-        let used = metadata.accessed().into_iter().chain(metadata.modified()).max();
-        let age = used.and_then(|at| at.elapsed().ok());
-        if age.is_some_and(|age| age > KEEP) {
-            // Somebody else may have been faster.
-            drop(fs::remove_file(entry.path()));
-        }
-    }
-}
-
 fn kind_of(metadata: &fs::Metadata) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
     let kind = metadata.file_type();
@@ -326,12 +284,5 @@ mod tests {
             assert_eq!(fs::read(&copy).unwrap(), b"library");
         }
         assert_eq!(fs::read_dir(copy.parent().unwrap()).unwrap().count(), 1, "no temporary left");
-    }
-
-    #[test]
-    fn directory_that_others_can_write_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(image(b"x").private_copy(directory.path()).is_err());
     }
 }

@@ -16,7 +16,8 @@ use nexus_router_abi::{AdapterBox, Answer, CompletionBox, FactoryV1Ref, HostBox}
 use super::error::Reason;
 
 /// How far opening and making got. Reported by the child before each step, so that a crash has a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stage {
     /// The child starts and confines itself.
@@ -35,6 +36,22 @@ pub(super) enum Stage {
     Drop,
     /// The process ends, and the library's destructors run.
     Exit,
+}
+
+impl Stage {
+    /// Tells what was going on.
+    pub(super) const fn doing(self) -> &'static str {
+        match self {
+            Self::Start => "before it was opened",
+            Self::Open => "while it was opened (its constructors run then)",
+            Self::Header => "while its header was checked",
+            Self::Factory => "in its factory",
+            Self::Describe => "while it described itself",
+            Self::Call => "in a call",
+            Self::Drop => "while its instance was dropped",
+            Self::Exit => "while the process ended (its destructors run then)",
+        }
+    }
 }
 
 /// Why a library could not be opened.
@@ -62,12 +79,12 @@ impl Factory {
         #[expect(clippy::disallowed_methods, reason = "this is the place")]
         // SAFETY: what constructors do cannot be promised; the dry run in a child has survived them.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = ManuallyDrop::new(library.map_err(|error| open_error(&error))?);
+        let library = ManuallyDrop::new(library.map_err(|error| open_error(path, &error))?);
         stage(Stage::Header);
         // SAFETY: the symbol is data of at least a header's size (`elf::check_symbol`), and a reference
         // to a header is what the type says; its contents are checked by `upgrade` before use.
         let symbol = unsafe { library.get::<AbiHeaderRef>(function.as_bytes()) };
-        let header: AbiHeaderRef = *symbol.map_err(|error| open_error(&error))?;
+        let header: AbiHeaderRef = *symbol.map_err(|error| open_error(path, &error))?;
         let mismatch = |text: String| OpenError { reason: Reason::AbiMismatch, text };
         let header = header.upgrade().map_err(|error| mismatch(point_of(&error)))?;
         // Without a layout the comparison below would be skipped.
@@ -128,12 +145,19 @@ pub(super) fn text_of(answer: Answer) -> Result<String, String> {
     answer.into_result().map(Into::into).map_err(Into::into)
 }
 
+/// The reasons with which opening can fail.
+pub(super) const OPEN_REASONS: &[Reason] =
+    &[Reason::UnresolvedSymbol, Reason::MissingDependency, Reason::AbiMismatch, Reason::OpenFailed];
+
 /// Sorts the texts of the system's loader. They are in the error's source, and only there.
-fn open_error(error: &libloading::Error) -> OpenError {
+fn open_error(path: &Path, error: &libloading::Error) -> OpenError {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    // The text begins with the name of what could not be opened: the library, or one that it needs.
+    let is_own = text.starts_with(&path.display().to_string());
+    let missing = text.contains("cannot open shared object file") && !is_own;
     let reason = if text.contains("undefined symbol") {
         Reason::UnresolvedSymbol
-    } else if text.contains("cannot open shared object file") || text.contains("version `") {
+    } else if missing || text.contains("version `") {
         Reason::MissingDependency
     } else {
         Reason::OpenFailed

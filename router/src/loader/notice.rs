@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nexus_router_abi::abi_stable::std_types::RStr;
 use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
 use nexus_router_abi::{Answer, HostBox, HostV1, HostV1_TO};
-use nexus_router_sdk::{AdapterError, Object};
+use nexus_router_sdk::{AdapterError, Object, code};
 use serde::{Deserialize, Serialize};
 
 /// Longer notices are dropped: a log line is no way to move data.
@@ -102,7 +102,7 @@ impl HostV1 for SinkHost {
     }
 
     fn ask(&self, _: RStr<'_>) -> Answer {
-        let error = AdapterError::operational("UNSUPPORTED", "this host answers no requests");
+        let error = AdapterError::operational(code::UNSUPPORTED, "this host answers no requests");
         let text = serde_json::to_string(&error).unwrap_or_default();
         Answer::RErr(text.into())
     }

@@ -5,19 +5,24 @@ use std::path::PathBuf;
 use nexus_router_sdk::{AdapterError, code};
 use serde_json::Value;
 
+use super::adapter::read_error;
 use super::config_schema::ConfigOutcome;
 use super::description::{self, Description};
-use super::dry_run::{End, Outcome};
+use super::dry_run::Ending;
+use super::elf;
 use super::error::{AdapterLoadError, Reason};
 use super::factory_ref::FactoryRef;
-use super::image::Image;
-use super::library::Stage;
+use super::image::{self, Image};
+use super::library::{OPEN_REASONS, Stage};
 use super::manifest::{self, ManifestView};
 use super::metadata::FactoryRecord;
-use super::protocol::read_error;
+use super::notice::Notice;
 use super::secrets::Secrets;
 use super::versions;
 use crate::digest::Digest;
+
+/// A hint lists no more factories than these.
+const MAX_SHOWN: usize = 20;
 
 /// A library that was examined without running it.
 pub(crate) struct Opened {
@@ -46,6 +51,10 @@ impl Opened {
 
     pub(crate) fn scrub(&self, text: &str) -> String {
         self.secrets.scrub(text)
+    }
+
+    pub(crate) fn scrub_value(&self, value: &Value) -> Value {
+        self.secrets.scrub_value(value)
     }
 
     pub(super) fn fail(&self, reason: Reason, message: impl Into<String>) -> AdapterLoadError {
@@ -89,11 +98,14 @@ impl Opened {
                 return Err(self.fail(Reason::ManifestInvalid, message));
             }
         }
-        if self.config.findings.is_empty() {
-            return Ok(());
-        }
+        self.config_invalid().map_or(Ok(()), Err)
+    }
+
+    /// Returns the error for a configuration that does not fit, unless it does.
+    fn config_invalid(&self) -> Option<AdapterLoadError> {
         let findings: Vec<String> = self.config.findings.iter().map(ToString::to_string).collect();
-        Err(self.fail(Reason::ConfigInvalid, format!("invalid config: {}", findings.join("; "))))
+        let message = format!("invalid config: {}", findings.join("; "));
+        (!findings.is_empty()).then(|| self.fail(Reason::ConfigInvalid, message))
     }
 
     /// Admits what an instance says of itself.
@@ -108,14 +120,37 @@ impl Opened {
         })
     }
 
+    /// Checks that the instance bears the id that was asked for: a host registers it under that id.
+    pub(super) fn check_id(&self, description: &Description) -> Result<(), AdapterLoadError> {
+        match &self.adapter_id {
+            Some(asked) if *asked != description.adapter_id => {
+                let (function, made) = (self.factory_ref.function(), &description.adapter_id);
+                let message =
+                    format!("Factory '{function}' was asked for adapter_id '{asked}', made '{made}'");
+                Err(self.fail(Reason::ProtocolInvalid, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the configuration as it crosses the ABI. A JSON value can always be written.
+    pub(super) fn config_text(&self) -> String {
+        serde_json::to_string(&self.config.config).unwrap_or_default()
+    }
+
     pub(super) fn refused(&self, reason: Reason, text: &str) -> AdapterLoadError {
         let module = self.factory_ref.module();
         let text = self.scrub(text);
+        let cause_type = if reason == Reason::AbiMismatch { "abi" } else { "dlopen" };
         self.fail(reason, format!("Failed to import module '{module}': {text}"))
-            .caused_by("dlopen", text)
+            .caused_by(cause_type, text)
     }
 
     pub(super) fn factory_failed(&self, error: &str) -> AdapterLoadError {
+        // The manifest's own finding is clearer than what a factory makes of a wrong configuration.
+        if let Some(error) = self.config_invalid() {
+            return error;
+        }
         let function = self.factory_ref.function();
         let error = self.scrub_error(read_error(error));
         let reason = if error.code == code::ADAPTER_PANICKED {
@@ -129,94 +164,83 @@ impl Opened {
 
     pub(super) fn scrub_error(&self, error: AdapterError) -> AdapterError {
         let AdapterError { kind, code, message, details } = error;
-        let message = self.scrub(&message);
-        let details = self.scrub(&Value::Object(*details).to_string());
-        let details = serde_json::from_str(&details).unwrap_or_default();
-        AdapterError { kind, code, message, details: Box::new(details) }
+        let details = Box::new(self.secrets.scrub_object(&details));
+        AdapterError { kind, code, message: self.scrub(&message), details }
+    }
+
+    pub(super) fn scrub_notice(&self, notice: &Notice) -> Notice {
+        let value = serde_json::to_value(notice).unwrap_or_default();
+        serde_json::from_value(self.secrets.scrub_value(&value)).unwrap_or_else(|_| notice.clone())
     }
 
     /// Tells how a child ended that did not end well.
-    pub(super) fn ending(&self, outcome: Outcome) -> AdapterLoadError {
-        let (reason, what, cause_type) = match outcome.end {
-            End::Refused { reason, text } => {
-                let known = Reason::ALL.iter().find(|known| known.code() == reason);
-                return self.refused(known.copied().unwrap_or(Reason::OpenFailed), &text);
+    pub(super) fn failed(
+        &self,
+        ending: &Ending,
+        stage: Option<Stage>,
+        printed: &str,
+    ) -> AdapterLoadError {
+        let (reason, cause_type) = match ending {
+            Ending::Refused { reason, text } => {
+                // The child is believed only what opening can end with.
+                let known = OPEN_REASONS.iter().find(|known| known.code() == reason);
+                return self.refused(known.copied().unwrap_or(Reason::OpenFailed), text);
             }
-            End::FactoryFailed { error } => return self.factory_failed(&error),
-            // Only a library that writes to our socket can have us told so.
-            End::Done(_) => (Reason::LibraryExited, "spoke for its child".to_owned(), "protocol"),
-            ref end @ End::Crashed { .. } => (Reason::LibraryCrashed, end.to_string(), "signal"),
-            ref end @ End::Exited { .. } => (Reason::LibraryExited, end.to_string(), "exit"),
-            ref end @ End::TimedOut { .. } => (Reason::LibraryTimedOut, end.to_string(), "timeout"),
+            Ending::FactoryFailed { error } => return self.factory_failed(error),
+            Ending::Crashed { .. } => (Reason::LibraryCrashed, "signal"),
+            Ending::Exited { .. } => (Reason::LibraryExited, "exit"),
+            Ending::TimedOut { .. } => (Reason::LibraryTimedOut, "timeout"),
+            Ending::Flooded => (Reason::LibraryCrashed, "flood"),
         };
-        let Some(stage) = outcome.stage.map(Stage::doing) else {
-            let message = format!("the helper for the dry run {what} and never answered");
-            return self.fail(Reason::DryRunUnavailable, message).caused_by(cause_type, what);
+        let Some(stage) = stage else {
+            let message = format!("the helper for the dry run {ending} and never answered");
+            return self
+                .fail(Reason::DryRunUnavailable, message)
+                .caused_by(cause_type, ending.to_string());
         };
-        let module = self.factory_ref.module();
-        let mut message = format!("module '{module}' {what} {stage}");
-        if let Some(line) = last_line(&outcome.printed) {
+        let mut message =
+            format!("module '{}' {ending} {}", self.factory_ref.module(), stage.doing());
+        if let Some(line) = last_line(printed) {
             message.push_str(&format!("; it printed: {}", self.scrub(line)));
         }
-        self.fail(reason, message).caused_by(cause_type, what)
+        self.fail(reason, message).caused_by(cause_type, ending.to_string())
     }
 }
 
-impl std::fmt::Display for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Crashed { signal } => write!(f, "crashed with {}", signal_name(*signal)),
-            Self::Exited { code } => write!(f, "ended the process with exit code {code}"),
-            Self::TimedOut { limit } => write!(f, "did not answer within {}s", limit.as_secs_f64()),
-            Self::Done(_) | Self::Refused { .. } | Self::FactoryFailed { .. } => Ok(()),
-        }
-    }
-}
-
-impl Stage {
-    /// Tells what was going on.
-    fn doing(self) -> &'static str {
-        match self {
-            Self::Start => "before it was opened",
-            Self::Open => "while it was opened (its constructors run then)",
-            Self::Header => "while its header was checked",
-            Self::Factory => "in its factory",
-            Self::Describe => "while it described itself",
-            Self::Call => "in a call",
-            Self::Drop => "while its instance was dropped",
-            Self::Exit => "while the process ended (its destructors run then)",
-        }
-    }
-}
-
-/// Turns the end of a child in a call into the call's error.
-pub(super) fn crash_error(end: &End, stage: Option<Stage>) -> AdapterError {
-    let message = format!("the adapter {end} {}", stage.map_or("", Stage::doing));
-    match end {
-        End::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
+/// Turns the end of a child in or after a call into the call's error.
+pub(super) fn call_error(ending: &Ending, stage: Stage) -> AdapterError {
+    let message = format!("the adapter {ending} {}", stage.doing());
+    match ending {
+        Ending::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
         _ => AdapterError::bug_with_code("ADAPTER_CRASHED", message),
     }
+}
+
+/// Returns the record of the factory that a ref names.
+pub(super) fn select<'i>(
+    factory_ref: &FactoryRef,
+    image: &'i Image,
+) -> Result<&'i FactoryRecord, AdapterLoadError> {
+    let (module, function) = (factory_ref.module(), factory_ref.function());
+    if let Some(record) = image.records.iter().find(|record| record.factory == function) {
+        return Ok(record);
+    }
+    let bytes = image::read(factory_ref.as_str(), &image.copy)?;
+    let (reason, message) = if elf::exports(&bytes, function) {
+        (Reason::NotAFactory, format!("'{function}' in module '{module}' is not callable"))
+    } else {
+        (Reason::FactoryNotFound, format!("Module '{module}' has no attribute '{function}'"))
+    };
+    let names = image.records.iter().map(|record| record.factory.as_str());
+    let mut shown = names.take(MAX_SHOWN).collect::<Vec<_>>().join(", ");
+    if let Some(more) = image.records.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+        shown.push_str(&format!(" and {more} more"));
+    }
+    Err(AdapterLoadError::new(factory_ref.as_str(), reason, message)
+        .with_hint(format!("the library exports {shown}")))
 }
 
 fn last_line(printed: &str) -> Option<&str> {
     let line = printed.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     Some(line.char_indices().nth(300).map_or(line, |(end, _)| &line[..end]))
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGABRT => "SIGABRT",
-        libc::SIGBUS => "SIGBUS",
-        libc::SIGFPE => "SIGFPE",
-        libc::SIGILL => "SIGILL",
-        libc::SIGKILL => "SIGKILL",
-        libc::SIGSEGV => "SIGSEGV",
-        libc::SIGSYS => "SIGSYS",
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGTRAP => "SIGTRAP",
-        libc::SIGXCPU => "SIGXCPU",
-        libc::SIGXFSZ => "SIGXFSZ",
-        other => return format!("signal {other}"),
-    };
-    format!("{name} (signal {signal})")
 }

@@ -32,6 +32,25 @@ impl Secrets {
     }
 }
 
+impl Secrets {
+    /// Returns a value without secrets: in its texts, its keys and its numbers.
+    pub(super) fn scrub_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.scrub(text).into(),
+            Value::Number(number) if self.0.contains(&number.to_string()) => redact::REDACTED.into(),
+            Value::Array(items) => items.iter().map(|item| self.scrub_value(item)).collect(),
+            Value::Object(members) => self.scrub_object(members).into(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// Returns an object without secrets; what stands under a secret-like key is one.
+    pub(super) fn scrub_object(&self, members: &Object) -> Object {
+        let scrubbed = members.iter().map(|(key, value)| (self.scrub(key), self.scrub_value(value)));
+        redact::object(&scrubbed.collect())
+    }
+}
+
 fn collect(value: &Value, secret: bool, found: &mut Vec<String>) {
     match value {
         Value::String(text) if secret && text.len() >= MIN_LENGTH => found.push(text.clone()),
@@ -73,5 +92,17 @@ mod tests {
             Secrets::of(&config).scrub("bad sk-12345, hunter22, 123456, pa55w0rd, visible");
         assert_eq!(scrubbed.matches(redact::REDACTED).count(), 4, "{scrubbed}");
         assert!(scrubbed.contains("visible"));
+    }
+
+    #[test]
+    fn values_are_scrubbed_as_values() {
+        let config = json!({"api_key": "pa\"ss1234", "pin_token": 777777});
+        let Value::Object(config) = config else { unreachable!() };
+        let details = json!({"seen": "got pa\"ss1234", "count": 777777, "list": [1, "pa\"ss1234"]});
+        let scrubbed = Secrets::of(&config).scrub_value(&details);
+        assert_eq!(
+            scrubbed,
+            json!({"seen": "got [REDACTED]", "count": "[REDACTED]", "list": [1, "[REDACTED]"]})
+        );
     }
 }

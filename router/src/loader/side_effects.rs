@@ -1,35 +1,37 @@
 //! What loading a library changed in the process: threads, descriptors, environment, signals, directory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+use crate::sandbox;
 
 /// The state of a process, as far as a library must leave it alone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProcessState {
     threads: usize,
-    descriptors: BTreeSet<OsString>,
+    /// What each descriptor stands for.
+    descriptors: BTreeMap<OsString, Option<PathBuf>>,
     environment: BTreeMap<OsString, OsString>,
-    signals: Vec<String>,
+    /// What is blocked, and where each signal goes.
+    signals: (String, Vec<usize>),
     directory: Option<PathBuf>,
 }
 
 impl ProcessState {
     /// Takes note of the present state.
     pub(super) fn now() -> Self {
-        let names = |path| -> BTreeSet<OsString> {
-            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-            entries.map(|entry| entry.file_name()).collect()
-        };
+        let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let signals = status.lines().filter(|line| {
-            ["SigBlk:", "SigIgn:", "SigCgt:"].iter().any(|field| line.starts_with(field))
-        });
+        let blocked = status.lines().find(|line| line.starts_with("SigBlk:")).unwrap_or_default();
         Self {
-            threads: names("/proc/self/task").len(),
-            descriptors: names("/proc/self/fd"),
+            threads: entries("/proc/self/task").count(),
+            // The descriptor that lists the others has no target any more; it is the same each time.
+            descriptors: entries("/proc/self/fd")
+                .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
+                .collect(),
             environment: std::env::vars_os().collect(),
-            signals: signals.map(str::to_owned).collect(),
+            signals: (blocked.to_owned(), sandbox::signal_handlers()),
             directory: std::env::current_dir().ok(),
         }
     }
@@ -40,9 +42,9 @@ impl ProcessState {
         if after.threads != self.threads {
             changes.push(format!("threads: {} before, {} after", self.threads, after.threads));
         }
-        if after.descriptors.len() != self.descriptors.len() {
+        if after.descriptors != self.descriptors {
             changes.push(format!(
-                "open descriptors: {} before, {} after",
+                "open descriptors: {} before, {} after, not the same",
                 self.descriptors.len(),
                 after.descriptors.len()
             ));
@@ -59,15 +61,17 @@ impl ProcessState {
         for name in self.environment.keys().filter(|name| !after.environment.contains_key(*name)) {
             changes.push(format!("environment: {} was removed", name.display()));
         }
-        for (before, after) in self.signals.iter().zip(&after.signals) {
-            if before != after {
-                changes.push(format!("signal handling: '{before}' before, '{after}' after"));
-            }
+        if after.signals.0 != self.signals.0 {
+            changes.push("signal handling: other signals are blocked".to_owned());
+        }
+        let handlers = self.signals.1.iter().zip(&after.signals.1);
+        for (index, _) in handlers.enumerate().filter(|(_, (before, after))| before != after) {
+            changes.push(format!("signal handling: signal {} goes elsewhere", index + 1));
         }
         if after.directory != self.directory {
             changes.push("the working directory was changed".to_owned());
         }
-        changes.into_iter().map(|change| change.replace('\t', " ")).collect()
+        changes
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nexus_router_sdk::{Object, canonical};
 use serde_json::Value;
 
-use super::image::{private_directory, write_whole};
+use super::cache::{private_directory, remove_unused, write_whole};
 use crate::digest::Digest;
 
 /// The place of one verdict.
@@ -34,7 +34,7 @@ impl Verdict {
         let key = Digest::of_parts(&[
             library.to_string().as_bytes(),
             function.as_bytes(),
-            adapter_id.unwrap_or_default().as_bytes(),
+            format!("{adapter_id:?}").as_bytes(),
             Digest::of(config.as_bytes()).to_string().as_bytes(),
             build_of(helper)?.as_bytes(),
         ]);
@@ -44,13 +44,16 @@ impl Verdict {
 
     /// Says whether the dry run is known to go well.
     pub(super) fn is_good(&self) -> bool {
-        fs::symlink_metadata(&self.file).is_ok_and(|metadata| metadata.is_file())
+        private_directory(&self.directory).is_ok()
+            && fs::symlink_metadata(&self.file).is_ok_and(|metadata| metadata.is_file())
     }
 
     /// Remembers that the dry run went well. Failing to is no harm: it is run again.
     pub(super) fn remember(&self) {
-        let written = private_directory(&self.directory)
-            .and_then(|()| write_whole(&self.file, b"ok\n", 0o400));
+        let written = private_directory(&self.directory).and_then(|()| {
+            remove_unused(&self.directory);
+            write_whole(&self.file, b"ok\n", 0o400)
+        });
         if let Err(error) = written {
             tracing::debug!(%error, "verdict not remembered");
         }

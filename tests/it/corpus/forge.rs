@@ -124,7 +124,7 @@ impl Library {
     }
 
     /// Returns the addresses of an exported symbol's object.
-    fn object_addresses(&self, name: &str) -> Range<u64> {
+    pub fn object_addresses(&self, name: &str) -> Range<u64> {
         let entry = self.symbol(name);
         let address = self.number::<8>(entry + 8);
         address..address + self.number::<8>(entry + 16)
@@ -171,13 +171,61 @@ impl Library {
         }
     }
 
-    /// Puts other contents in place of the metadata section, at the end of the file.
-    pub fn set_metadata(&mut self, contents: &[u8]) {
-        let entry = self.section(nexus_router_sdk::metadata::SECTION).entry;
-        let offset = self.0.len() as u64;
-        self.0.extend_from_slice(contents);
+    /// Puts bytes at the end of the file, and returns their place.
+    pub fn append(&mut self, bytes: &[u8]) -> u64 {
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+        let place = self.0.len() as u64;
+        self.0.extend_from_slice(bytes);
+        place
+    }
+
+    /// Puts other contents in place of those of a section, at the end of the file.
+    pub fn set_section(&mut self, name: &str, contents: &[u8]) {
+        let entry = self.section(name).entry;
+        let offset = self.append(contents);
         self.put(entry + 24, &offset.to_ne_bytes());
         self.put(entry + 32, &(contents.len() as u64).to_ne_bytes());
+    }
+
+    /// Puts other contents in place of the metadata section.
+    pub fn set_metadata(&mut self, contents: &[u8]) {
+        self.set_section(nexus_router_sdk::metadata::SECTION, contents);
+    }
+
+    /// Returns the table of program segments.
+    pub fn program_table(&self) -> Vec<u8> {
+        let table = self.place::<8>(header::PROGRAM_TABLE);
+        let size = self.place::<2>(header::PROGRAM_COUNT) * PROGRAM_ENTRY;
+        self.0[table..table + size].to_vec()
+    }
+
+    /// Puts another table of program segments in place of the first one. Its count is cut to 16 bits.
+    pub fn set_program_table(&mut self, table: &[u8]) {
+        let count = table.len() / PROGRAM_ENTRY % (1 << 16);
+        let place = self.append(table);
+        self.put(header::PROGRAM_TABLE, &place.to_ne_bytes());
+        self.put(header::PROGRAM_COUNT, &u16::try_from(count).unwrap().to_ne_bytes());
+    }
+
+    /// Makes bytes at the end of the file a loaded segment, in place of one of another kind, and returns
+    /// their address.
+    pub fn load_at_end(&mut self, instead_of: u64, bytes: &[u8]) -> u64 {
+        const ADDRESS: u64 = 0x1000_0000;
+        let entry = self.segment(instead_of);
+        let size = bytes.len() as u64;
+        let place = self.append(bytes);
+        // A kind and flags, then offset, two addresses, two sizes and an alignment.
+        self.put(entry, &1_u32.to_ne_bytes());
+        let fields = [place, ADDRESS, ADDRESS, size, size, 8];
+        self.put(entry + 8, &fields.map(u64::to_ne_bytes).concat());
+        ADDRESS
+    }
+
+    /// Sets the value of a dynamic entry that is there.
+    pub fn set_dynamic(&mut self, tag: u64, value: u64) {
+        let mut entries = self.section(".dynamic").contents().step_by(16);
+        let entry = entries.find(|entry| self.number::<8>(*entry) == tag).unwrap();
+        self.put(entry + 8, &value.to_ne_bytes());
     }
 
     /// Returns the library without what only debuggers read, which is most of its bytes.

@@ -32,10 +32,11 @@ pub(in crate::cli) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let config = arguments.target.config()?;
-    let Value::Object(args) = read_object("--args", &arguments.args)? else { unreachable!() };
+    let args = read_object("--args", &arguments.args)?;
     let loader = arguments.target.loader(environment)?;
     // The adapter should give up by itself before it is killed.
-    let time = loader.limits.time.saturating_sub(Duration::from_millis(500));
+    let limit = loader.limits.time;
+    let time = limit - (limit / 4).min(Duration::from_millis(500));
     let call = Call {
         time: Some(time),
         dry_run: arguments.dry_run,
@@ -56,6 +57,7 @@ fn as_json(trial: &Trial) -> Value {
         Err(error) => json!({ "error": error }),
     };
     report["notices"] = json!(trial.notices);
+    report["printed"] = trial.printed.as_str().into();
     report
 }
 
@@ -63,7 +65,7 @@ fn as_json(trial: &Trial) -> Value {
 fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
     for notice in &trial.notices {
         match notice {
-            Notice::Log { level, message, .. } => eprintln!("{level}: {}", visible(message)),
+            Notice::Log { level, message, .. } => eprintln!("{}: {}", visible(level), visible(message)),
             Notice::Progress { done, total: Some(total), message, .. } => {
                 eprintln!("progress: {done} of {total} {}", visible(message));
             }

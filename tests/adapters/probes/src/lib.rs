@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nexus_router_sdk::{
     Adapter, AdapterError, CallContext, Capability, Completion, Level, Manifest, Object, code,
-    export_adapter,
+    export_adapter, wait,
 };
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ fn panics_in_start(adapter_id: Option<&str>, _: Object) -> Result<Probe, Adapter
 
 /// Forgets every call that it is given.
 fn drops_completion(adapter_id: Option<&str>, _: Object) -> Result<Probe, AdapterError> {
-    let probe = probe(adapter_id, "drops_completion", |_, _| nexus_router_sdk::wait(drop));
+    let probe = probe(adapter_id, "drops_completion", |context, _| wait(context, drop));
     Ok(Probe { start: Some(|_, _, done| drop(done)), ..probe })
 }
 

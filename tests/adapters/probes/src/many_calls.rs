@@ -73,7 +73,7 @@ impl Adapter for ManyCalls {
         args: Object,
     ) -> Result<Object, AdapterError> {
         let (tool, method) = (tool.to_owned(), method.to_owned());
-        wait(|done| self.start(context.clone(), tool, method, args, done))
+        wait(context, |done| self.start(context.clone(), tool, method, args, done))
     }
 
     fn start(

@@ -1,6 +1,5 @@
-//! What the loader and its child process say to each other: one JSON line each.
+//! The wire between the loader and its child process: what they say to each other, one JSON line each.
 
-use nexus_router_sdk::{AdapterError, Object};
 use serde::{Deserialize, Serialize};
 
 use super::library::Stage;
@@ -14,7 +13,8 @@ pub(super) struct Job {
     pub(super) library: Vec<u8>,
     pub(super) function: String,
     pub(super) adapter_id: Option<String>,
-    pub(super) config: Object,
+    /// The configuration's JSON text, as it crosses the ABI.
+    pub(super) config: String,
     pub(super) task: Task,
     pub(super) limits: Limits,
 }
@@ -60,11 +60,4 @@ pub(crate) struct Observations {
     pub(crate) side_effects: Vec<String>,
     /// How a second instance differed from the first, if it did. Only when examined.
     pub(crate) second_instance: Option<String>,
-}
-
-/// Reads the error text of an adapter; a text that is none is a bug of the adapter.
-pub(super) fn read_error(text: &str) -> AdapterError {
-    serde_json::from_str(text).unwrap_or_else(|_| {
-        AdapterError::bug("the adapter's error is not the error object of the ABI")
-    })
 }

@@ -1,0 +1,82 @@
+//! The cache directory: private to this user, written whole, and cleared of what nobody uses.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+/// What nobody used for this long is removed.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Writes a file so that it appears whole or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(fs::Permissions::from_mode(0o600))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Makes sure that a directory is there, is ours, and cannot be written by anybody else.
+pub(super) fn private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let metadata = fs::metadata(path)?;
+    let user = rustix::process::geteuid().as_raw();
+    if metadata.uid() != user {
+        return Err(io::Error::other(format!(
+            "{} belongs to user {}, not to {user}",
+            path.display(),
+            metadata.uid()
+        )));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!("{} is writable by others", path.display())));
+    }
+    Ok(())
+}
+
+/// Removes what nobody used for long. Called when something new is written.
+pub(super) fn remove_unused(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let used = metadata.accessed().into_iter().chain(metadata.modified()).max();
+        let age = used.and_then(|at| at.elapsed().ok());
+        if age.is_some_and(|age| age > KEEP) {
+            // Somebody else may have been faster.
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_that_others_can_write_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(private_directory(directory.path()).is_ok());
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(private_directory(directory.path()).is_err());
+    }
+
+    #[test]
+    fn only_what_nobody_used_for_long_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+        fs::write(&old, "").unwrap();
+        write_whole(&new, b"", 0o400).unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * KEEP;
+        let times = fs::FileTimes::new().set_accessed(long_ago).set_modified(long_ago);
+        fs::File::options().write(true).open(&old).unwrap().set_times(times).unwrap();
+        remove_unused(directory.path());
+        assert!(!old.exists() && new.exists());
+    }
+}
