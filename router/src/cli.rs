@@ -13,6 +13,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
+use output::tell;
+
 use crate::config;
 use crate::loader::AdapterLoadError;
 use crate::python_text::visible;
@@ -113,12 +115,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Makes text harmless that may come from a library. Lines stay: errors in configuration files have some.
-fn harmless(text: &str) -> String {
-    text.lines().map(visible).collect::<Vec<_>>().join("\n")
-}
-
-#[expect(clippy::print_stderr, reason = "the one place where errors are shown")]
 fn report(error: &Error) {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -126,11 +122,17 @@ fn report(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
+    // An error in a configuration file shows the place on lines of its own. Any other text may come from
+    // a library, which must not write lines as if they were ours.
+    let text = match error {
+        Error::Config(_) => text.lines().map(visible).collect::<Vec<_>>().join("\n"),
+        _ => visible(&text),
+    };
     match error.code() {
-        Some(code) => eprintln!("error[{code}]: {}", harmless(&text)),
-        None => eprintln!("error: {}", harmless(&text)),
+        Some(code) => tell(&format!("error[{code}]: {text}")),
+        None => tell(&format!("error: {text}")),
     }
     if let Some(hint) = error.hint() {
-        eprintln!("hint: {}", harmless(&hint));
+        tell(&format!("hint: {}", visible(&hint)));
     }
 }

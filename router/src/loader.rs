@@ -200,9 +200,13 @@ impl Loader {
         let outcome = self.run_child(&opened, Task::Call { request: call.request() })?;
         let answer = match (outcome.result, outcome.answer, outcome.stage) {
             (Ok(_), Some(answer), _) => adapter::read_answer(answer),
-            (Ok(_), None, _) => Err(AdapterError::bug("the adapter ended the call without an answer")),
+            (Ok(_), None, _) => {
+                Err(AdapterError::bug("the adapter ended the call without an answer"))
+            }
             // A child that ended in or after the call has loaded; how it ended is the call's result.
-            (Err(ending), _, Some(stage)) if stage >= Stage::Call => Err(call_error(&ending, stage)),
+            (Err(ending), _, Some(stage)) if stage >= Stage::Call => {
+                Err(call_error(&ending, stage))
+            }
             (Err(ending), _, stage) => return Err(opened.failed(&ending, stage, &outcome.printed)),
         };
         let notices = outcome.notices.iter().map(|notice| opened.scrub_notice(notice)).collect();
@@ -250,6 +254,7 @@ impl Loader {
             config: opened.config_text(),
             task,
             limits: self.limits,
+            parent: std::process::id(),
         };
         dry_run::run(helper, self.library_path.as_ref(), &job)
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))

@@ -1,8 +1,9 @@
 //! UNSAFE room 3 (libc): how a child process confines itself before it opens foreign code.
 //!
 //! Reading stays open, because a library may live on anything installed. Writing, starting programs and
-//! processes, sockets, signals to others, tracing and kernel side doors are closed. Resource limits bound
-//! memory and processor time. What the kernel cannot do is reported, not hidden.
+//! processes, sockets, signals to others, tracing, terminals and kernel side doors are closed, and the
+//! rights of a superuser are given up. Resource limits bound memory and processor time. What the kernel
+//! cannot do is reported, not hidden.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,6 +14,7 @@ use landlock::{
     Scope,
 };
 use rustix::process::{Resource, Rlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -49,17 +51,33 @@ impl Confinement {
     }
 }
 
-/// Confines this process, for good. Call it before foreign code runs, with one thread running.
-pub(crate) fn enter(limits: Limits) -> io::Result<Confinement> {
+/// Confines this process, for good. Call it before foreign code runs, with one thread running. `parent`
+/// is the process that must outlive this one.
+pub(crate) fn enter(limits: Limits, parent: u32) -> io::Result<Confinement> {
     close_inherited_descriptors()?;
+    // A session of its own has no terminal, and its group is not the parent's.
+    rustix::process::setsid()?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let parent_now = rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs());
+    if parent_now != Some(parent) {
+        return Err(io::Error::other("the parent has gone"));
+    }
     set_limit(Resource::Core, 0)?;
     set_limit(Resource::As, limits.memory)?;
     set_limit(Resource::Cpu, limits.time.as_secs().saturating_add(2))?;
     set_limit(Resource::Nofile, 256)?;
     set_limit(Resource::Fsize, 0)?;
     rustix::thread::set_no_new_privs(true)?;
+    give_up_capabilities()?;
     Ok(Confinement { landlock: restrict_files(), seccomp: restrict_calls() })
+}
+
+/// Gives up whatever a superuser may do beyond others. Nothing can bring it back: no program can be
+/// started, and no new privileges can be gained.
+fn give_up_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
 /// Closes every descriptor above standard error: an embedding host may leave some open by accident.
@@ -151,9 +169,34 @@ fn filters() -> Result<[BpfProgram; 2], ()> {
     let own = u64::from(std::process::id());
     let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own)?;
     denied.insert(libc::SYS_tgkill, vec![another]);
+    // What ends this process with its parent stays in force.
+    let death_signal = u64::from(libc::PR_SET_PDEATHSIG.unsigned_abs());
+    let death_signal = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, death_signal)?;
+    denied.insert(libc::SYS_prctl, vec![death_signal]);
+    denied.insert(libc::SYS_ioctl, vec![other_requests()?]);
     // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     Ok([filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
+}
+
+/// Matches every device request that is not one of the harmless ones. Some of the others change files
+/// that are only open for reading, or type into terminals.
+fn other_requests() -> Result<SeccompRule, ()> {
+    let harmless = [
+        libc::FIOCLEX,
+        libc::FIONCLEX,
+        libc::FIONBIO,
+        libc::FIONREAD,
+        libc::TCGETS,
+        libc::TIOCGWINSZ,
+    ];
+    let conditions: Result<Vec<SeccompCondition>, _> = harmless
+        .iter()
+        .map(|request| {
+            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *request)
+        })
+        .collect();
+    SeccompRule::new(conditions.map_err(|_| ())?).map_err(|_| ())
 }
 
 // System calls that libc does not name on every machine. From 424 on, all machines share the numbers.
@@ -190,6 +233,9 @@ const DENIED: &[i64] = &[
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
+    // Leaving the session or the group.
+    libc::SYS_setpgid,
+    libc::SYS_setsid,
     // Others' processes.
     libc::SYS_kill,
     libc::SYS_tkill,
@@ -219,6 +265,8 @@ const DENIED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
+    // Truncation, which Landlock covers only since its third version.
+    libc::SYS_truncate,
     // File metadata, which Landlock does not cover.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,

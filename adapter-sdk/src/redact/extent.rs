@@ -258,7 +258,10 @@ impl<'a> Extent<'a> {
                 b']' | b'}' => depth -= 1,
                 _ => {}
             }
-            at = self.quote(at).map_or(at + 1, |quote| self.quoted_end(at, quote));
+            // Backslashes that lead to no quote are passed at once: looking at the rest of them again
+            // from each one would take quadratic time.
+            let next = self.run_end(at, |byte| byte == b'\\').max(at + 1);
+            at = self.quote(at).map_or(next, |quote| self.quoted_end(at, quote));
             if depth == 0 {
                 return at;
             }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Strictness;
 use crate::loader::manifest;
-use crate::loader::wire::Observations;
 use crate::loader::versions::{self, Support};
+use crate::loader::wire::Observations;
 use crate::loader::{Opened, description};
 use crate::python_text;
 
@@ -425,11 +425,7 @@ fn instances_independent(candidate: &Candidate<'_>) -> Outcome {
 fn tried_confined(candidate: &Candidate<'_>) -> Outcome {
     let confinement = &candidate.observations.confinement;
     let state = format!("Landlock {}, seccomp {}", confinement.landlock, confinement.seccomp);
-    if confinement.is_full() {
-        Outcome::Pass(state)
-    } else {
-        Outcome::Warn(state)
-    }
+    if confinement.is_full() { Outcome::Pass(state) } else { Outcome::Warn(state) }
 }
 
 fn none_of(problem: &str, fine: &str, findings: &[String]) -> Outcome {

@@ -7,6 +7,7 @@ mod new;
 mod trial;
 mod validate;
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,6 +118,9 @@ impl Target {
     }
 }
 
+/// A larger object is refused: as values it takes many times its length.
+const MAX_OBJECT: u64 = 16 * 1024 * 1024;
+
 /// Reads a JSON object that was given as an option, or in a file. The text may hold secrets, so it is
 /// not repeated.
 fn read_object(option: &str, text: &str) -> Result<Object, Error> {
@@ -124,12 +128,19 @@ fn read_object(option: &str, text: &str) -> Result<Object, Error> {
     let (text, place) = match text.strip_prefix('@') {
         None => (text.to_owned(), option.to_owned()),
         Some(file) => {
-            let read = std::fs::read_to_string(file).map_err(|error| {
+            let mut read = String::new();
+            let opened = std::fs::File::open(file);
+            let limited = opened.map(|opened| opened.take(MAX_OBJECT + 1));
+            limited.and_then(|mut limited| limited.read_to_string(&mut read)).map_err(|error| {
                 Error::usage(format!("cannot read {file}: {error}"), "check the path after the @")
             })?;
             (read, file.to_owned())
         }
     };
+    if text.len() as u64 > MAX_OBJECT {
+        let message = format!("{place} has more than {MAX_OBJECT} bytes");
+        return Err(Error::usage(message, "give large data to the adapter in another way"));
+    }
     match serde_json::from_str(&text) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(Error::usage(format!("{place} is not a JSON object"), hint)),

@@ -63,6 +63,11 @@ impl Output {
     }
 }
 
+/// Tells people something that is no data. A full or closed standard error is no reason to stop.
+pub(super) fn tell(text: &str) {
+    drop(writeln!(std::io::stderr().lock(), "{text}"));
+}
+
 /// Lays out rows as columns, two blanks apart.
 pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -14,8 +14,8 @@ use super::description::Description;
 use super::library::{Instance, text_of};
 use crate::digest::Digest;
 
-/// A longer answer is refused.
-pub(super) const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// A longer answer is refused. Read into values, it may take a hundred times its length.
+pub(super) const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// A loaded adapter. Cheap to clone; all clones are the same instance.
 #[derive(Clone)]

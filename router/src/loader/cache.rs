@@ -2,9 +2,13 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 /// What nobody used for this long is removed.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -21,6 +25,19 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+/// Opens a file of the cache for reading: a plain one, not too large, and no link to another.
+pub(super) fn open(path: &Path, max_size: u64) -> io::Result<fs::File> {
+    // Without O_NONBLOCK, opening a pipe would wait for a writer.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > max_size {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(file)
 }
 
 /// Makes sure that a directory is there, is ours, and cannot be written by anybody else.

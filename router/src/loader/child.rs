@@ -17,8 +17,8 @@ use nexus_router_sdk::{AdapterError, code};
 use super::adapter::MAX_ANSWER;
 use super::library::{Factory, Instance, Stage};
 use super::notice;
-use super::wire::{Job, Message, Observations, Task};
 use super::side_effects::ProcessState;
+use super::wire::{Job, Message, Observations, Task};
 use crate::sandbox;
 
 /// The first argument that makes the binary a child. Not for people.
@@ -45,14 +45,13 @@ fn work() -> io::Result<()> {
     let mut line = Vec::new();
     io::stdin().lock().read_until(b'\n', &mut line)?;
     let job: Job = serde_json::from_slice(&line)?;
-    let confinement = sandbox::enter(job.limits)?;
+    let confinement = sandbox::enter(job.limits, job.parent)?;
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
     let wire = Wire::over_standard_input()?;
-    wire.send(&Message::Stage(Stage::Start))?;
+    wire.send(&Message::Confined(confinement))?;
     let before = ProcessState::now();
     let observed = try_library(&job, &wire, &before)?;
-    if let Some(mut observations) = observed {
-        observations.confinement = confinement;
+    if let Some(observations) = observed {
         wire.send(&Message::Stage(Stage::Exit))?;
         wire.send(&Message::Done(observations))?;
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use super::child::CHILD_ARGUMENT;
 use super::library::Stage;
 use super::notice::Notice;
 use super::wire::{Job, Message, Observations};
+use crate::sandbox::Confinement;
 
 /// How unknown libraries are tried before a host opens them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,9 @@ const MAX_PRINTED: usize = 16 * 1024;
 /// A longer line of the child ends it. An answer is JSON inside JSON, so quotes and backslashes, which may
 /// be all of it, stand twice.
 const MAX_LINE: usize = 2 * MAX_ANSWER + 1024 * 1024;
+
+/// Any other line is shorter; a longer one is none of the child's, and is not read.
+const MAX_OTHER_LINE: usize = 2 * 1024 * 1024;
 
 /// More notices are dropped.
 const MAX_NOTICES: usize = 1000;
@@ -122,8 +126,7 @@ pub(super) fn run(
         .envs(library_path.map(|path| ("LD_LIBRARY_PATH", path)))
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(printing.try_clone()?)
-        .stderr(printing)
-        .process_group(0);
+        .stderr(printing);
     let child = command.spawn()?;
     // The command holds the child's ends; the socket must see the end when the child goes.
     drop(command);
@@ -135,7 +138,9 @@ struct Watch {
     child: Child,
     socket: UnixStream,
     printed_pipe: io::PipeReader,
+    unsent: Vec<u8>,
     line: Vec<u8>,
+    confinement: Option<Confinement>,
     result: Option<Result<Observations, Ending>>,
     stage: Option<Stage>,
     printed: String,
@@ -150,7 +155,9 @@ impl Watch {
             child,
             socket,
             printed_pipe,
+            unsent: Vec::new(),
             line: Vec::new(),
+            confinement: None,
             result: None,
             stage: None,
             printed: String::new(),
@@ -164,12 +171,8 @@ impl Watch {
         let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
         let limit = job.limits.time.clamp(MIN_TIME, MAX_TIME);
         let deadline = Instant::now() + limit;
-        let mut text = serde_json::to_vec(job)?;
-        text.push(b'\n');
-        // A child that died at once shows as a broken pipe, one that does not read as a timeout; how it
-        // ends says more.
-        self.socket.set_write_timeout(Some(limit))?;
-        drop((&self.socket).write_all(&text));
+        self.unsent = serde_json::to_vec(job)?;
+        self.unsent.push(b'\n');
         self.socket.set_nonblocking(true)?;
         rustix::io::ioctl_fionbio(&self.printed_pipe, true)?;
         let (mut listening, mut printing) = (true, true);
@@ -181,6 +184,9 @@ impl Watch {
             if ready.printed {
                 printing = self.read_printed()?;
             }
+            if ready.room {
+                self.send();
+            }
             if ready.message {
                 match self.read_messages()? {
                     Reading::More => {}
@@ -188,17 +194,38 @@ impl Watch {
                     Reading::Flooded => return Ok(self.give_up(Ending::Flooded)),
                 }
             } else if ready.exited {
-                break self.child.wait()?;
+                break self.reap()?;
             }
         };
         self.read_printed()?;
-        let result = match (self.result.take(), ended_by(status)) {
+        let result = match (self.result.take(), status.and_then(ended_by)) {
             // Destructors of the library run after the last message, and may still crash.
-            (Some(Ok(observations)), None) => Ok(observations),
+            (Some(Ok(mut observations)), None) => {
+                observations.confinement = self.confinement.take().unwrap_or_default();
+                Ok(observations)
+            }
             (Some(Ok(_)) | None, Some(ending)) | (Some(Err(ending)), _) => Err(ending),
             (None, None) => Err(Ending::Exited { code: 0 }),
         };
         Ok(self.into_outcome(result))
+    }
+
+    /// Sends more of the job. A child that died at once, or does not read, shows by how it ends.
+    fn send(&mut self) {
+        match (&self.socket).write(&self.unsent) {
+            Ok(sent) => drop(self.unsent.drain(..sent)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.unsent.clear(),
+        }
+    }
+
+    /// Reaps the child that has ended. A host that ignores the ends of its children has no status of it.
+    fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        match self.child.wait() {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn wait(
@@ -209,10 +236,11 @@ impl Watch {
         printing: bool,
     ) -> io::Result<Ready> {
         let none = PollFlags::empty();
+        let unsent = if self.unsent.is_empty() { none } else { PollFlags::OUT };
         // A closed end that is not asked about would still wake; it is left out instead.
         let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
         if listening {
-            fds.push(PollFd::new(&self.socket, PollFlags::IN));
+            fds.push(PollFd::new(&self.socket, PollFlags::IN | unsent));
         }
         if printing {
             fds.push(PollFd::new(&self.printed_pipe, PollFlags::IN));
@@ -222,11 +250,13 @@ impl Watch {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_ready = |index: Option<usize>| index.is_some_and(|i| fds[i].revents() != none);
+        let of = |index: Option<usize>| index.map_or(none, |index| fds[index].revents());
+        let socket = of(listening.then_some(1));
         Ok(Ready {
-            exited: is_ready(Some(0)),
-            message: is_ready(listening.then_some(1)),
-            printed: is_ready(printing.then_some(1 + usize::from(listening))),
+            exited: of(Some(0)) != none,
+            room: socket.contains(PollFlags::OUT),
+            message: !(socket & !PollFlags::OUT).is_empty(),
+            printed: of(printing.then_some(1 + usize::from(listening))) != none,
         })
     }
 
@@ -267,6 +297,10 @@ impl Watch {
             self.line.extend_from_slice(part);
             if part.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
+                let is_answer = line.starts_with(br#"{"answer":"#);
+                if line.len() > MAX_OTHER_LINE && !is_answer {
+                    continue;
+                }
                 // A line that is no message comes from the library's own writing; it is not believed.
                 if let Ok(message) = serde_json::from_slice(&line) {
                     self.take(message, line.len());
@@ -278,6 +312,11 @@ impl Watch {
 
     fn take(&mut self, message: Message, length: usize) {
         match message {
+            // The first was sent before the library ran; another could be the library's.
+            Message::Confined(confinement) => {
+                self.confinement.get_or_insert(confinement);
+                self.stage.get_or_insert(Stage::Start);
+            }
             Message::Stage(stage) => self.stage = Some(stage),
             Message::Refused { reason, text } => {
                 self.result = Some(Err(Ending::Refused { reason, text }));
@@ -315,8 +354,10 @@ impl Watch {
     }
 
     fn kill(&mut self) {
-        // The child is not reaped before `wait`, so neither its id nor its group's is anybody else's.
+        // The child is not reaped before `wait`, so neither its id nor its group's is anybody else's. The
+        // group is killed too, in case that the helper is another program and has started more.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        drop(self.child.kill());
         drop(self.child.wait());
     }
 }
@@ -331,6 +372,7 @@ impl Drop for Watch {
 
 struct Ready {
     exited: bool,
+    room: bool,
     message: bool,
     printed: bool,
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
-use super::cache::{private_directory, remove_unused, write_whole};
+use super::cache::{self, private_directory, remove_unused, write_whole};
 use super::elf;
 use super::error::{AdapterLoadError, Reason};
 use super::metadata::FactoryRecord;
@@ -20,6 +20,9 @@ use crate::digest::Digest;
 
 /// Larger files are refused. A debug build of a large adapter is some 50 MB.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
+
+/// What is known of a library is its records, each of which is bounded.
+const MAX_KNOWN: u64 = 64 * 1024 * 1024;
 
 /// A file that changed less long ago may change again unnoticed.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -83,7 +86,8 @@ impl Image {
     }
 
     fn recall(known: &Path, cache_dir: &Path) -> Option<Self> {
-        let mut image: Self = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
+        let known_file = cache::open(known, MAX_KNOWN).ok()?;
+        let mut image: Self = serde_json::from_reader(io::BufReader::new(known_file)).ok()?;
         image.copy = copy_path(cache_dir, image.digest);
         for directory in [known.parent()?, image.copy.parent()?] {
             private_directory(directory).ok()?;
@@ -227,11 +231,8 @@ impl Bytes {
 
     /// Says whether the copy is there, byte for byte. A damaged one is written again.
     fn is_copied_to(&self, path: &Path) -> io::Result<bool> {
-        let mut file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
-        };
+        // Whatever stands there instead is replaced.
+        let Ok(mut file) = cache::open(path, MAX_BYTES) else { return Ok(false) };
         if file.metadata()?.len() != self.bytes.len() as u64 {
             return Ok(false);
         }

@@ -16,8 +16,9 @@ use nexus_router_abi::{AdapterBox, Answer, CompletionBox, FactoryV1Ref, HostBox}
 use super::error::Reason;
 
 /// How far opening and making got. Reported by the child before each step, so that a crash has a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stage {
     /// The child starts and confines itself.

@@ -125,8 +125,9 @@ impl Opened {
         match &self.adapter_id {
             Some(asked) if *asked != description.adapter_id => {
                 let (function, made) = (self.factory_ref.function(), &description.adapter_id);
-                let message =
-                    format!("Factory '{function}' was asked for adapter_id '{asked}', made '{made}'");
+                let message = format!(
+                    "Factory '{function}' was asked for adapter_id '{asked}', made '{made}'"
+                );
                 Err(self.fail(Reason::ProtocolInvalid, message))
             }
             _ => Ok(()),

@@ -1,5 +1,6 @@
 //! The adapter path: where a module name is looked up.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::{AdapterLoadError, Reason};
@@ -53,19 +54,16 @@ impl AdapterPath {
     /// Lists every module on the path with its file. The first directory that has a name wins.
     #[must_use]
     pub fn modules(&self) -> Vec<(String, PathBuf)> {
-        let mut modules: Vec<(String, PathBuf)> = Vec::new();
+        let mut modules = BTreeMap::new();
         for directory in &self.directories {
             let Ok(entries) = std::fs::read_dir(directory) else { continue };
-            for entry in entries.flatten() {
-                let path = entry.path();
-                let Some(module) = module_name(&path) else { continue };
-                if !modules.iter().any(|(known, _)| *known == module) {
-                    modules.push((module, path));
+            for path in entries.flatten().map(|entry| entry.path()) {
+                if let Some(module) = module_name(&path) {
+                    modules.entry(module).or_insert(path);
                 }
             }
         }
-        modules.sort();
-        modules
+        modules.into_iter().collect()
     }
 
     fn not_found(&self, factory_ref: &FactoryRef) -> AdapterLoadError {

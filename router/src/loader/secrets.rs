@@ -37,7 +37,9 @@ impl Secrets {
     pub(super) fn scrub_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.scrub(text).into(),
-            Value::Number(number) if self.0.contains(&number.to_string()) => redact::REDACTED.into(),
+            Value::Number(number) if self.0.contains(&number.to_string()) => {
+                redact::REDACTED.into()
+            }
             Value::Array(items) => items.iter().map(|item| self.scrub_value(item)).collect(),
             Value::Object(members) => self.scrub_object(members).into(),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -46,7 +48,8 @@ impl Secrets {
 
     /// Returns an object without secrets; what stands under a secret-like key is one.
     pub(super) fn scrub_object(&self, members: &Object) -> Object {
-        let scrubbed = members.iter().map(|(key, value)| (self.scrub(key), self.scrub_value(value)));
+        let scrubbed =
+            members.iter().map(|(key, value)| (self.scrub(key), self.scrub_value(value)));
         redact::object(&scrubbed.collect())
     }
 }

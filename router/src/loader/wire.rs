@@ -17,6 +17,8 @@ pub(super) struct Job {
     pub(super) config: String,
     pub(super) task: Task,
     pub(super) limits: Limits,
+    /// The process that must outlive the child.
+    pub(super) parent: u32,
 }
 
 /// How much the child is to do.
@@ -35,6 +37,8 @@ pub(super) enum Task {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
+    /// The child is confined, and no foreign code has run yet.
+    Confined(Confinement),
     /// The next step is about to be taken.
     Stage(Stage),
     /// The library could not be opened.
@@ -54,7 +58,8 @@ pub(super) enum Message {
 pub(crate) struct Observations {
     /// The instance's description, as it gave it.
     pub(crate) description: String,
-    /// The confinement that was in force.
+    /// The confinement that was in force, as the child said before the library ran.
+    #[serde(skip)]
     pub(crate) confinement: Confinement,
     /// What loading changed in the process, a line each. Only when examined.
     pub(crate) side_effects: Vec<String>,

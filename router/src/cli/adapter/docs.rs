@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::output::Output;
+use super::super::output::{Output, tell};
 use super::super::{Answer, Error};
 use super::Search;
 use crate::check::{doc_entries, docs};
@@ -20,7 +20,6 @@ pub(in crate::cli) struct Arguments {
     title: String,
 }
 
-#[expect(clippy::print_stderr, reason = "the verdict is no data")]
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let loader = arguments.search.loader(environment)?;
     let text = docs::markdown(&doc_entries(&loader), &arguments.title);
@@ -36,12 +35,12 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         )
     })?;
     if stored == text {
-        eprintln!("{shown} is up to date");
+        tell(&format!("{shown} is up to date"));
         return Ok(Answer::Yes);
     }
     let differs = stored.lines().zip(text.lines()).position(|(old, new)| old != new);
     let line = differs.unwrap_or_else(|| stored.lines().count().min(text.lines().count())) + 1;
-    eprintln!("{shown} is out of date: it differs from line {line} on");
-    eprintln!("hint: write it again with nexus-router adapter docs > {shown}");
+    tell(&format!("{shown} is out of date: it differs from line {line} on"));
+    tell(&format!("hint: write it again with nexus-router adapter docs > {shown}"));
     Ok(Answer::No)
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::output::{Format, Output};
+use super::super::output::{Format, Output, tell};
 use super::super::{Answer, Error};
 use super::{Target, read_object};
+use crate::code;
 use crate::config::Environment;
 use crate::loader::{Call, Notice, Trial};
 use crate::python_text::visible;
@@ -61,27 +62,31 @@ fn as_json(trial: &Trial) -> Value {
     report
 }
 
-#[expect(clippy::print_stderr, reason = "what the adapter tells is no data")]
 fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
     for notice in &trial.notices {
         match notice {
-            Notice::Log { level, message, .. } => eprintln!("{}: {}", visible(level), visible(message)),
+            Notice::Log { level, message, .. } => {
+                tell(&format!("{}: {}", visible(level), visible(message)))
+            }
             Notice::Progress { done, total: Some(total), message, .. } => {
-                eprintln!("progress: {done} of {total} {}", visible(message));
+                tell(&format!("progress: {done} of {total} {}", visible(message)));
             }
             Notice::Progress { done, message, .. } => {
-                eprintln!("progress: {done} {}", visible(message));
+                tell(&format!("progress: {done} {}", visible(message)));
             }
-            Notice::Output { text, .. } => eprintln!("output: {}", visible(text.trim_end())),
+            Notice::Output { text, .. } => tell(&format!("output: {}", visible(text.trim_end()))),
         }
     }
     match &trial.answer {
         Ok(object) => output.json(&Value::Object(object.clone())),
         Err(error) => {
-            eprintln!("error[{}]: {}", visible(&error.code), visible(&error.message));
+            tell(&format!("error[{}]: {}", visible(&error.code), visible(&error.message)));
+            if let Some(known) = code::find(&error.code) {
+                tell(&format!("hint: {}", known.remedy));
+            }
             if !error.details.is_empty() {
                 let details = Value::Object((*error.details).clone()).to_string();
-                eprintln!("details: {}", visible(&details));
+                tell(&format!("details: {}", visible(&details)));
             }
             Ok(())
         }

@@ -296,7 +296,6 @@ mod tests {
         let bitmap = |places: &[u32]| places.iter().fold(1_u64, |word, place| word | 2 << place);
         // Four words fit into the other segment: one by its address, three by their bits.
         for good in [
-            vec![],
             vec![OTHER.start, bitmap(&[0, 1, 2])],
             vec![OTHER.start, START, bitmap(&[0]), OTHER.end - WORD, bitmap(&[]), OTHER.start],
         ] {
