@@ -90,9 +90,54 @@ where
     }
 }
 
-/// Reads the configuration. The text of serde's error may quote a value, so it is redacted.
+/// Reads the configuration.
 fn read_config<C: DeserializeOwned>(config: &str) -> Result<C, AdapterError> {
     serde_json::from_str(config).map_err(|error| {
-        AdapterError::operational(code::CONFIG_REJECTED, redact::text(&error.to_string()))
+        AdapterError::operational(code::CONFIG_REJECTED, without_values(&error.to_string()))
     })
+}
+
+/// Removes the values that serde quotes in its messages: a secret may stand in the wrong place. Names of
+/// keys stay; they stand in backticks, and the values that do follow a word for their type.
+fn without_values(message: &str) -> String {
+    let mut shown = message.to_owned();
+    for (before, after) in [
+        ("string \"", "\", expected"),
+        ("integer `", "`, expected"),
+        ("floating point `", "`, expected"),
+    ] {
+        let start = shown.find(before).map(|index| index + before.len());
+        let end = shown.rfind(after);
+        if let (Some(start), Some(end)) = (start, end)
+            && start <= end
+        {
+            shown.replace_range(start..end, redact::REDACTED);
+        }
+    }
+    redact::text(&shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_not_repeated_and_keys_are() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only read")]
+        struct Config {
+            limit: f64,
+            name: Option<String>,
+        }
+        let message = |config| read_config::<Config>(config).unwrap_err().message;
+        for config in [r#"{"limit": "hunter22"}"#, r#"{"limit": "a\", expected hunter22"}"#] {
+            let shown = message(config);
+            assert!(!shown.contains("hunter22") && shown.contains("expected f64"), "{shown}");
+        }
+        let shown = message(r#"{"limit": 1, "name": 12345678}"#);
+        assert!(!shown.contains("12345678") && shown.contains("expected a string"), "{shown}");
+        let shown = message(r#"{"limit": 1, "nmae": ""}"#);
+        assert!(shown.contains("unknown field `nmae`"), "{shown}");
+    }
 }

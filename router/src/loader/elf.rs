@@ -34,6 +34,9 @@ const MAX_PROGRAM_HEADERS: usize = 256;
 /// More sections are refused; linkers make about forty.
 const MAX_SECTIONS: usize = 4096;
 
+/// More dynamic symbols are refused; the largest libraries have some hundred thousand.
+const MAX_SYMBOLS: usize = 1024 * 1024;
+
 /// A longer metadata section is refused: JSON takes much more memory than its text.
 const MAX_METADATA: usize = 4 * 1024 * 1024;
 
@@ -87,6 +90,7 @@ fn examine_bytes(bytes: &[u8]) -> Result<Vec<FactoryRecord>, Finding> {
         return Err(invalid(problem));
     }
     let exports = Exports::read(&sections, endian, bytes).map_err(|error| damaged(&error))?;
+    limit(exports.symbols.len(), "dynamic symbols", MAX_SYMBOLS)?;
     check_factories(&exports, &records)?;
     Ok(records)
 }

@@ -102,6 +102,12 @@ const NAMES: &[Case] = &[
         "names the factory 'factory_0'",
     ),
     (
+        "many_symbols",
+        |l| l.set_section(".dynsym", &vec![0; 24 * ((1 << 20) + 1)]),
+        Reason::LibraryDamaged,
+        "has 1048577 dynamic symbols; the limit is 1048576",
+    ),
+    (
         "many_section_names_without_an_end",
         |l| {
             let names = l.append(&vec![b'x'; 4 << 20]);
@@ -147,13 +153,13 @@ const NAMES: &[Case] = &[
     ),
 ];
 
-/// Returns a program table of so many entries: those of the library, and its first segment again and again.
+/// Returns a program table of so many entries: the library's first segment again and again, and only then
+/// those that a search looks for.
 fn many_segments(library: &Library, count: usize) -> Vec<u8> {
     let entry = library.segment(LOAD);
-    let mut table = library.program_table();
+    let table = library.program_table();
     let more = count - table.len() / 56;
-    table.extend(library.0[entry..entry + 56].repeat(more));
-    table
+    [library.0[entry..entry + 56].repeat(more), table].concat()
 }
 
 /// Gives a library so many relocations, of which only the last one is wrong.
