@@ -199,7 +199,9 @@ impl Loader {
         opened.admit_statically()?;
         let outcome = self.run_child(&opened, Task::Call { request: call.request() })?;
         let answer = match (outcome.result, outcome.answer, outcome.stage) {
-            (Ok(_), Some(answer), _) => adapter::read_answer(answer),
+            (Ok(_), Some(answer), _) => {
+                adapter::read_answer(answer.as_deref().map_err(String::as_str))
+            }
             (Ok(_), None, _) => {
                 Err(AdapterError::bug("the adapter ended the call without an answer"))
             }

@@ -3,6 +3,7 @@
 //! Damaged files are made from one good library, small ones are compiled when the test runs, and many bad
 //! factories live in one library. After every case the same process loads and calls a good adapter.
 
+mod attacks;
 mod calls;
 mod compile;
 mod confinement;

@@ -149,7 +149,7 @@ impl Adapter {
     /// `OUTPUT_TOO_LARGE` when it is too long.
     pub fn call(&self, call: &Call<'_>) -> Result<Object, AdapterError> {
         match &self.inner.backing {
-            Backing::Library { instance, .. } => read_answer(instance.call(&call.request())),
+            Backing::Library { instance, .. } => instance.call(&call.request(), read_answer),
             Backing::Null => Ok(null_output(call)),
         }
     }
@@ -202,17 +202,17 @@ fn null_output(call: &Call<'_>) -> Object {
 }
 
 /// Reads an answer as it crossed the ABI.
-pub(super) fn read_answer(answer: Result<String, String>) -> Result<Object, AdapterError> {
+pub(super) fn read_answer(answer: Result<&str, &str>) -> Result<Object, AdapterError> {
     #[derive(Deserialize)]
     struct Envelope {
         output: Value,
     }
-    let text = answer.map_err(|error| read_error(&error))?;
+    let text = answer.map_err(read_error)?;
     if text.len() > MAX_ANSWER {
         let message = format!("the answer has {} bytes; the limit is {MAX_ANSWER}", text.len());
         return Err(AdapterError::operational(code::OUTPUT_TOO_LARGE, message));
     }
-    match serde_json::from_str::<Envelope>(&text) {
+    match serde_json::from_str::<Envelope>(text) {
         Ok(Envelope { output: Value::Object(output) }) => Ok(output),
         Ok(_) => Err(AdapterError::bug("the adapter's output is not an object")),
         Err(error) => Err(AdapterError::bug(format!(
@@ -247,7 +247,7 @@ impl Receiver {
 
 impl CompletionV1 for Receiver {
     fn complete(&mut self, answer: Answer) {
-        self.answer(read_answer(text_of(answer)));
+        self.answer(read_answer(text_of(&answer)));
     }
 }
 

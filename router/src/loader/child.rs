@@ -27,6 +27,9 @@ pub const CHILD_ARGUMENT: &str = "__adapter-child";
 /// A longer description or error of a factory is not passed on; a description is some hundred bytes.
 const MAX_TEXT: usize = 256 * 1024;
 
+/// The stack of a thread as most programs make them.
+const STACK: usize = 2 * 1024 * 1024;
+
 /// Runs as the child of a dry run. The `nexus-router` binary does so when its first argument is
 /// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
 ///
@@ -49,8 +52,14 @@ fn work() -> io::Result<()> {
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
     let wire = Wire::over_standard_input()?;
     wire.send(&Message::Confined(confinement))?;
-    let before = ProcessState::now();
-    let observed = try_library(&job, &wire, &before)?;
+    // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
+    let tried = std::thread::scope(|scope| {
+        let on_thread = || try_library(&job, &wire, &ProcessState::now());
+        let thread =
+            std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, on_thread)?;
+        thread.join().map_err(|_| io::Error::other("the child panicked"))
+    });
+    let observed = tried??;
     if let Some(observations) = observed {
         wire.send(&Message::Stage(Stage::Exit))?;
         wire.send(&Message::Done(observations))?;
@@ -110,12 +119,12 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
         }
         Task::Call { request } => {
             stage(Stage::Call);
-            let answer = match instance.call(request) {
+            let answer = instance.call(request, |answer| match answer {
                 Ok(text) | Err(text) if text.len() > MAX_ANSWER => {
                     Err(long_error(text.len(), MAX_ANSWER))
                 }
-                answer => answer,
-            };
+                answer => answer.map(str::to_owned).map_err(str::to_owned),
+            });
             wire.send(&Message::Answer(answer))?;
         }
     }

@@ -36,7 +36,7 @@ impl AdapterLoadError {
         Self(Box::new(Inner {
             factory_ref: factory_ref.to_owned(),
             reason,
-            message: message.into(),
+            message: bounded(message.into()),
             hint: None,
             cause: None,
         }))
@@ -48,7 +48,8 @@ impl AdapterLoadError {
     }
 
     pub(crate) fn caused_by(mut self, cause_type: &str, text: impl Into<String>) -> Self {
-        self.0.cause = Some(Cause { text: text.into(), cause_type: cause_type.to_owned() });
+        self.0.cause =
+            Some(Cause { text: bounded(text.into()), cause_type: cause_type.to_owned() });
         self
     }
 
@@ -97,6 +98,16 @@ impl AdapterLoadError {
         }
         details
     }
+}
+
+/// Cuts a text off that a library or a caller made long.
+fn bounded(mut text: String) -> String {
+    const MAX: usize = 8 * 1024;
+    if text.len() > MAX {
+        text.truncate(text.floor_char_boundary(MAX));
+        text.push('…');
+    }
+    text
 }
 
 /// Defines the reasons as one table: variant, code, meaning, remedy.
@@ -163,8 +174,11 @@ reasons! {
         "The file ends before its own tables say it does."
         "build or copy the library again"
     LibraryDamaged "LIBRARY_DAMAGED"
-        "The file's dynamic section is damaged."
+        "The file's tables are damaged, or larger than those of any library."
         "build or copy the library again"
+    UnsafeDependency "UNSAFE_DEPENDENCY"
+        "The library asks for others by path, or in places that are not absolute."
+        "link what it needs statically, or install it where the system's loader looks"
     WrongPlatform "WRONG_PLATFORM"
         "The library is built for another machine."
         "build it for this machine's target"

@@ -120,9 +120,9 @@ impl Instance {
         self.0.describe().into()
     }
 
-    /// Carries out a request's text.
-    pub(super) fn call(&self, request: &str) -> Result<String, String> {
-        text_of(self.0.call(request.into()))
+    /// Carries out a request's text, and lets `read` have the answer's or the error's text in place.
+    pub(super) fn call<T>(&self, request: &str, read: impl FnOnce(Result<&str, &str>) -> T) -> T {
+        read(text_of(&self.0.call(request.into())))
     }
 
     /// Starts a request's text.
@@ -141,9 +141,12 @@ impl Instance {
     }
 }
 
-/// Returns the two texts of an answer in the host's own strings.
-pub(super) fn text_of(answer: Answer) -> Result<String, String> {
-    answer.into_result().map(Into::into).map_err(Into::into)
+/// Returns the text of an answer or of an error, where it lies.
+pub(super) fn text_of(answer: &Answer) -> Result<&str, &str> {
+    match answer {
+        Answer::ROk(text) => Ok(text.as_str()),
+        Answer::RErr(text) => Err(text.as_str()),
+    }
 }
 
 /// The reasons with which opening can fail.

@@ -66,7 +66,7 @@ const FAILED_CHECKS: &[(&str, &str, &str)] = &[
     ("manifest_has_malformed_error_codes", "ERROR_CODES_FORMAT", "time-out; A__B"),
     ("manifest_has_another_kind", "MANIFEST_KIND_MATCH", "'good'"),
     ("manifest_has_other_capabilities", "MANIFEST_CAPS_MATCH", "external"),
-    ("effect_thread", "NO_SIDE_EFFECTS", "threads: 1 before, 2 after"),
+    ("effect_thread", "NO_SIDE_EFFECTS", "threads: 2 before, 3 after"),
     ("effect_descriptor", "NO_SIDE_EFFECTS", "open descriptors"),
     ("effect_environment", "NO_SIDE_EFFECTS", "BAD_ADAPTER was set"),
     ("effect_signal", "NO_SIDE_EFFECTS", "signal handling"),

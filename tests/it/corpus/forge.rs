@@ -106,12 +106,25 @@ impl Library {
         &self.0[at..at + length]
     }
 
-    /// Returns the place of the table entry of a program segment.
+    /// Returns the place of the table entry of the first program segment of a kind.
     pub fn segment(&self, kind: u64) -> usize {
+        self.segments(kind)[0]
+    }
+
+    fn segments(&self, kind: u64) -> Vec<usize> {
         let table = self.place::<8>(header::PROGRAM_TABLE);
         let count = self.place::<2>(header::PROGRAM_COUNT);
-        let mut entries = (0..count).map(|index| table + index * PROGRAM_ENTRY);
-        entries.find(|entry| self.number::<4>(*entry) == kind).unwrap()
+        let entries = (0..count).map(|index| table + index * PROGRAM_ENTRY);
+        entries.filter(|entry| self.number::<4>(*entry) == kind).collect()
+    }
+
+    /// Makes two of the loaded segments change places in the table.
+    pub fn swap_segments(&mut self, one: usize, other: usize) {
+        let loaded = self.segments(1);
+        let entry = |index: usize| loaded[index]..loaded[index] + PROGRAM_ENTRY;
+        let first = self.0[entry(one)].to_vec();
+        self.0.copy_within(entry(other), loaded[one]);
+        self.put(loaded[other], &first);
     }
 
     /// Returns the place of the table entry of an exported symbol.

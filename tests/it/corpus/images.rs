@@ -11,6 +11,8 @@ pub type Case = (&'static str, fn(&mut Library), Reason, &'static str);
 
 const LOAD: u64 = 1;
 const DYNAMIC: u64 = 2;
+const THREAD_DATA: u64 = 7;
+const PROTECTED: u64 = 0x6474_e552;
 
 const TABLES: &[Case] = &[
     ("wrong_class", |l| l.put(header::CLASS, &[1]), Reason::WrongPlatform, "32-bit"),
@@ -45,6 +47,24 @@ const TABLES: &[Case] = &[
         |l| l.put(l.segment(LOAD) + 40, &1_u64.to_ne_bytes()),
         Reason::LibraryDamaged,
         "larger in the file",
+    ),
+    (
+        "segments_in_another_order",
+        |l| l.swap_segments(1, 2),
+        Reason::LibraryDamaged,
+        "not in order",
+    ),
+    (
+        "thread_data_elsewhere",
+        |l| l.put(l.segment(THREAD_DATA) + 16, &0x7654_0000_0000_u64.to_ne_bytes()),
+        Reason::LibraryDamaged,
+        "the thread-local data",
+    ),
+    (
+        "protected_data_elsewhere",
+        |l| l.put(l.segment(PROTECTED) + 16, &0x7654_0000_0000_u64.to_ne_bytes()),
+        Reason::LibraryDamaged,
+        "the protected data",
     ),
     (
         "section_table_elsewhere",

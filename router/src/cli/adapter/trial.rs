@@ -66,7 +66,7 @@ fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
     for notice in &trial.notices {
         match notice {
             Notice::Log { level, message, .. } => {
-                tell(&format!("{}: {}", visible(level), visible(message)))
+                tell(&format!("{}: {}", visible(level), visible(message)));
             }
             Notice::Progress { done, total: Some(total), message, .. } => {
                 tell(&format!("progress: {done} of {total} {}", visible(message)));

@@ -1,5 +1,7 @@
 //! The dynamic section: what the system's loader reads, and the memory that it changes, without asking.
 
+mod dependencies;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,6 +20,9 @@ const MAX_ENTRIES: usize = 4096;
 /// More words of packed relocations are refused. Each stands for up to 63 places.
 const MAX_PACKED: usize = 1024 * 1024;
 
+/// The largest page of any machine.
+const MAX_PAGE: u64 = 64 * 1024;
+
 /// The bytes that a relocation changes.
 const WORD: u64 = 8;
 
@@ -29,10 +34,15 @@ const REL: usize = 2;
 /// addresses in it lie inside the loaded segments.
 pub(super) fn check(segments: &[Segment], endian: Endianness, bytes: &[u8]) -> Result<(), Finding> {
     let loaded = Loaded::new(segments, endian, bytes)?;
-    let entries = read_entries(segments, &loaded)?;
+    check_segments(segments, &loaded)?;
+    // Of several entries of one tag the last counts, as for the system's loader. Only the libraries that
+    // are needed stand under one tag together.
+    let every_entry = read_entries(segments, &loaded)?;
+    let entries: BTreeMap<i64, u64> = every_entry.iter().copied().collect();
     for (tag, value) in &entries {
         check_entry(elf::DynamicTag(*tag), *value, &loaded)?;
     }
+    dependencies::check(&every_entry, &loaded)?;
     let value = |tag: elf::DynamicTag| entries.get(&tag.0).copied();
     for (tag, name) in [
         (elf::DT_STRTAB, "string table"),
@@ -58,9 +68,31 @@ pub(super) fn check(segments: &[Segment], endian: Endianness, bytes: &[u8]) -> R
     check_packed(table(elf::DT_RELR, elf::DT_RELRSZ)?, &loaded)
 }
 
-/// Returns the entries by their tags. Of several sections or tags the last counts, as for the system's
-/// loader.
-fn read_entries(segments: &[Segment], loaded: &Loaded<'_>) -> Result<BTreeMap<i64, u64>, Finding> {
+/// Checks that what the system's loader copies for each thread, and what it protects, is the library's own.
+fn check_segments(segments: &[Segment], loaded: &Loaded<'_>) -> Result<(), Finding> {
+    for segment in segments {
+        let start = segment.p_vaddr(loaded.endian);
+        let (what, inside) = match segment.p_type(loaded.endian) {
+            elf::PT_TLS => {
+                let size = segment.p_filesz(loaded.endian);
+                ("thread-local data", size == 0 || loaded.holds(start, size))
+            }
+            elf::PT_GNU_RELRO => {
+                let end = start.checked_add(segment.p_memsz(loaded.endian));
+                ("protected data", end.is_some_and(|end| loaded.surrounds(start..end)))
+            }
+            _ => continue,
+        };
+        if !inside {
+            let problem = format!("the {what} at {start:#x} is outside of every loadable segment");
+            return Err(damaged_text(&problem));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the entries: tag and value. Of several sections the last counts, as for the system's loader.
+fn read_entries(segments: &[Segment], loaded: &Loaded<'_>) -> Result<Vec<(i64, u64)>, Finding> {
     let endian = loaded.endian;
     let dynamic = segments.iter().rfind(|segment| segment.p_type(endian) == elf::PT_DYNAMIC);
     let dynamic = dynamic.ok_or_else(|| {
@@ -155,7 +187,7 @@ struct Loaded<'d> {
     endian: Endianness,
     bytes: &'d [u8],
     segments: Vec<&'d Segment>,
-    /// The addresses that they cover, sorted and merged.
+    /// The addresses that they cover, in order; neighbours are merged.
     addresses: Vec<Range<u64>>,
 }
 
@@ -164,19 +196,19 @@ impl<'d> Loaded<'d> {
         let segments = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
         let segments: Vec<&Segment> = segments.collect();
         limit(segments.len(), "loadable segments", MAX_LOADED)?;
-        let mut ranges = Vec::new();
+        let mut addresses: Vec<Range<u64>> = Vec::new();
         for segment in &segments {
             let start = segment.p_vaddr(endian);
             let end = start.checked_add(segment.p_memsz(endian));
-            ranges
-                .push(start..end.ok_or_else(|| damaged_text("a segment ends beyond any memory"))?);
-        }
-        ranges.sort_by_key(|range| range.start);
-        let mut addresses: Vec<Range<u64>> = Vec::new();
-        for range in ranges {
+            let end = end.ok_or_else(|| damaged_text("a segment ends beyond any memory"))?;
             match addresses.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => addresses.push(range),
+                // The system's loader reserves what lies between the first segment and the end of the last
+                // one, and maps the others over whatever is at their addresses.
+                Some(last) if start < last.end => {
+                    return Err(damaged_text("the loadable segments are not in order"));
+                }
+                Some(last) if start == last.end => last.end = end,
+                _ => addresses.push(start..end),
             }
         }
         Ok(Self { endian, bytes, segments, addresses })
@@ -189,6 +221,15 @@ impl<'d> Loaded<'d> {
         range.is_some_and(|range| range.end.saturating_sub(address) >= size)
     }
 
+    /// Says whether a range lies between the first and the last address, up to the end of the last page.
+    fn surrounds(&self, range: Range<u64>) -> bool {
+        let bounds = self.addresses.first().zip(self.addresses.last());
+        bounds.is_some_and(|(first, last)| {
+            let end = last.end.checked_next_multiple_of(MAX_PAGE).unwrap_or(u64::MAX);
+            first.start <= range.start && range.end <= end
+        })
+    }
+
     fn check_target(&self, target: u64) -> Result<(), Finding> {
         if self.holds(target, WORD) {
             return Ok(());
@@ -199,14 +240,23 @@ impl<'d> Loaded<'d> {
 
     /// Returns the words of a table that is loaded from the file.
     fn words(&self, table: u64, size: u64) -> Option<&'d [U64<Endianness>]> {
-        let place = self.segments.iter().find_map(|segment| {
-            let into = table.checked_sub(segment.p_vaddr(self.endian))?;
+        let count = usize::try_from(size / WORD).ok().filter(|_| size.is_multiple_of(WORD))?;
+        self.bytes.read_slice_at(self.place(table, size)?, count).ok()
+    }
+
+    /// Returns the bytes at an address that are loaded from the file.
+    fn bytes_at(&self, address: u64, size: u64) -> Option<&'d [u8]> {
+        self.bytes.read_bytes_at(self.place(address, size)?, size).ok()
+    }
+
+    /// Returns where in the file something lies that is loaded from it.
+    fn place(&self, address: u64, size: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let into = address.checked_sub(segment.p_vaddr(self.endian))?;
             let end = into.checked_add(size)?;
             let place = segment.p_offset(self.endian).checked_add(into)?;
             (end <= segment.p_filesz(self.endian)).then_some(place)
-        });
-        let count = usize::try_from(size / WORD).ok().filter(|_| size.is_multiple_of(WORD))?;
-        self.bytes.read_slice_at(place?, count).ok()
+        })
     }
 }
 
@@ -220,7 +270,7 @@ mod tests {
 
     /// Where the file is loaded, what else is loaded, and between them a gap.
     const START: u64 = 0x1000;
-    const OTHER: Range<u64> = 0x10_0000..0x10_0020;
+    const OTHER: Range<u64> = 0x1000_0000..0x1000_0020;
 
     fn segment(kind: elf::ProgramType, addresses: Range<u64>, in_file: u64) -> Segment {
         let number = |number| U64::new(ENDIAN, number);
@@ -306,12 +356,38 @@ mod tests {
             (vec![0], "outside"),
             (vec![OTHER.end], "outside"),
             (vec![OTHER.end - 6], "outside"),
-            (vec![OTHER.start, bitmap(&[3])], "changes 0x100020"),
+            (vec![OTHER.start, bitmap(&[3])], "changes 0x10000020"),
             (vec![OTHER.start, bitmap(&[62])], "outside"),
-            (vec![OTHER.start, bitmap(&[]), bitmap(&[0])], "changes 0x100200"),
+            (vec![OTHER.start, bitmap(&[]), bitmap(&[0])], "changes 0x10000200"),
             (vec![START; MAX_PACKED + 1], "has 1048577 words of packed relocations"),
         ] {
             assert_damaged(check(&bad), says);
+        }
+    }
+
+    #[test]
+    fn data_of_threads_and_protected_data_are_the_librarys_own() {
+        let check_one = |kind, range: Range<u64>, in_file| {
+            let segments = [
+                segment(elf::PT_LOAD, START..START + 32, 32),
+                segment(elf::PT_LOAD, OTHER, 0),
+                segment(kind, range, in_file),
+            ];
+            let loaded = Loaded::new(&segments, ENDIAN, &[]).unwrap();
+            check_segments(&segments, &loaded).map_err(|(_, found)| found)
+        };
+        let (tls, relro) = (elf::PT_TLS, elf::PT_GNU_RELRO);
+        // What is not in the file is nowhere, and protection may reach over gaps to the end of a page.
+        check_one(tls, START + 16..START + 64, 16).unwrap();
+        check_one(tls, 0..64, 0).unwrap();
+        check_one(relro, START + 16..OTHER.start + MAX_PAGE, 16).unwrap();
+        for (kind, range, in_file) in [
+            (tls, START + 16..START + 64, 17),
+            (tls, OTHER.end..OTHER.end + 1, 1),
+            (relro, START - 1..START + 16, 0),
+            (relro, START..OTHER.start + MAX_PAGE + 1, 0),
+        ] {
+            assert_damaged(check_one(kind, range, in_file), "outside of every loadable segment");
         }
     }
 
@@ -320,7 +396,7 @@ mod tests {
         let nowhere = OTHER.end;
         let twice = [(elf::DT_HASH, nowhere), (elf::DT_HASH, START)];
         check_table(&twice, &[]).unwrap();
-        assert_damaged(check_table(&[twice[1], twice[0]], &[]), "points to 0x100020");
+        assert_damaged(check_table(&[twice[1], twice[0]], &[]), "points to 0x10000020");
     }
 
     #[test]
@@ -329,16 +405,16 @@ mod tests {
         check_table(&vec![entry; MAX_ENTRIES - 3], &[]).unwrap();
         let more = check_table(&vec![entry; MAX_ENTRIES - 2], &[]);
         assert_damaged(more, "has 4097 dynamic entries; the limit is 4096");
-        let segments = vec![segment(elf::PT_LOAD, OTHER, 0); MAX_LOADED + 1];
+        let segments = [segment(elf::PT_LOAD, START..START, 0); MAX_LOADED + 1];
         assert!(Loaded::new(&segments[1..], ENDIAN, &[]).is_ok());
         let (_, found) = Loaded::new(&segments, ENDIAN, &[]).err().unwrap();
         assert_eq!(found, "has 65 loadable segments; the limit is 64");
     }
 
     #[test]
-    fn loaded_addresses_are_sorted_and_merged() {
-        let ranges = [40..48, 0..10, 10..20, 5..12, 60..60, 100..u64::MAX];
-        let segments = ranges.map(|range| segment(elf::PT_LOAD, range, 0));
+    fn loaded_addresses_are_in_order_and_merged() {
+        let load = |range| segment(elf::PT_LOAD, range, 0);
+        let segments = [0..10, 10..20, 40..48, 60..60, 100..u64::MAX].map(load);
         let loaded = Loaded::new(&segments, ENDIAN, &[]).unwrap();
         assert_eq!(loaded.addresses, [0..20, 40..48, 60..60, 100..u64::MAX]);
         for (address, size, held) in [
@@ -355,7 +431,11 @@ mod tests {
         ] {
             assert_eq!(loaded.holds(address, size), held, "{size} bytes at {address}");
         }
-        let mut beyond = segment(elf::PT_LOAD, 8..16, 0);
+        for ranges in [[40..48, 0..10], [0..10, 0..10], [0..10, 9..20]] {
+            let (_, found) = Loaded::new(&ranges.map(load), ENDIAN, &[]).err().unwrap();
+            assert!(found.contains("not in order"), "{found}");
+        }
+        let mut beyond = load(8..16);
         beyond.p_memsz = U64::new(ENDIAN, u64::MAX);
         assert!(Loaded::new(&[beyond], ENDIAN, &[]).is_err());
     }

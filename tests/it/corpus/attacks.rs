@@ -1,0 +1,218 @@
+//! Libraries and surroundings that attack the host: what was once possible, and must not be again.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nexus_router::loader::{LoadRequest, Reason};
+use serde_json::json;
+
+use super::Corpus;
+use super::compile::{c_adapter, compile_c};
+use crate::support::PROGRAM;
+
+/// Tries to get away from the host, its limits and its terminal; prints what worked, and ends.
+const GET_AWAY: &str = r#"
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void worked(const char *what) { fprintf(stderr, "%s, ", what); }
+
+__attribute__((constructor)) static void c(void) {
+    char path[64], line[256];
+    long flags;
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    info.si_code = SI_QUEUE;
+    pid_t parent = getppid();
+    if (setpgid(0, getpgid(parent)) == 0) worked("setpgid");
+    if (setsid() != -1) worked("setsid");
+    if (prctl(PR_SET_PDEATHSIG, 0) == 0) worked("death signal");
+    if (open("/dev/tty", O_RDWR) >= 0) worked("terminal");
+    if (kill(parent, 0) == 0) worked("kill");
+    if (syscall(SYS_tgkill, parent, parent, 0) == 0) worked("tgkill");
+    if (syscall(SYS_tkill, parent, 0) == 0) worked("tkill");
+    if (syscall(SYS_rt_sigqueueinfo, parent, 0, &info) == 0) worked("queued signal");
+    struct rlimit limit;
+    if (syscall(SYS_prlimit64, parent, RLIMIT_CPU, 0, &limit) == 0) worked("prlimit");
+    int file = open("/", O_RDONLY);
+    if (ioctl(file, FS_IOC_GETFLAGS, &flags) == 0) worked("file attributes");
+    snprintf(path, sizeof path, "/proc/%d/environ", parent);
+    if (open(path, O_RDONLY) >= 0) worked("parent's environment");
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (!strncmp(line, "CapEff:", 7) && strtoull(line + 7, 0, 16)) worked("capabilities");
+    fprintf(stderr, "nothing more worked\n");
+    _exit(7);
+}
+"#;
+
+/// Waits for ever, after it tried to leave the group by which it could be killed.
+const HIDE_AND_WAIT: &str = r"
+#include <signal.h>
+#include <unistd.h>
+__attribute__((constructor)) static void c(void) {
+    for (int s = 1; s < 65; s++) signal(s, SIG_IGN);
+    setpgid(0, getpgid(getppid()));
+    for (;;) pause();
+}
+";
+
+fn says(text: &str) -> String {
+    let bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
+    format!(
+        "#include <unistd.h>\nstatic const unsigned char text[] = {{ {} }};\n\
+         __attribute__((constructor)) static void c(void) \
+         {{ if (write(3, text, sizeof text)) {{}} _exit(0); }}",
+        bytes.join(",")
+    )
+}
+
+fn refused(corpus: &Corpus, name: &str, source: &str) -> nexus_router::AdapterLoadError {
+    compile_c(&c_adapter(source), &corpus.file(name), &["-shared"]);
+    let factory_ref = format!("{name}:create_adapter");
+    let config = json!({});
+    let request =
+        LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &config, pin: None };
+    let mut loader = corpus.loader.clone();
+    loader.limits.time = Duration::from_secs(2);
+    let error = loader.load(&request).unwrap_err();
+    corpus.assert_host_goes_on(name);
+    error
+}
+
+#[test]
+fn library_cannot_get_away() {
+    let error = refused(&Corpus::new(), "get_away", GET_AWAY);
+    assert_eq!(error.reason(), Reason::LibraryExited);
+    assert!(error.to_string().ends_with("it printed: nothing more worked"), "{error}");
+}
+
+#[test]
+fn library_that_hides_and_waits_is_ended() {
+    let start = Instant::now();
+    let error = refused(&Corpus::new(), "hide_and_wait", HIDE_AND_WAIT);
+    assert_eq!(error.reason(), Reason::LibraryTimedOut);
+    assert!(start.elapsed() < Duration::from_secs(60), "the host waited for it");
+}
+
+#[test]
+fn line_without_end_is_cut_off() {
+    let source = "#include <unistd.h>\nstatic char block[1 << 20];\n\
+                  __attribute__((constructor)) static void c(void) { \
+                  for (int i = 0; i < sizeof block; i++) block[i] = '['; \
+                  for (int i = 0; i < 60; i++) if (write(3, block, sizeof block)) {} _exit(0); }";
+    let error = refused(&Corpus::new(), "endless_line", source);
+    assert_eq!(error.reason(), Reason::LibraryCrashed);
+    assert!(error.to_string().contains("in one line"), "{error}");
+}
+
+#[test]
+fn large_line_that_is_no_answer_is_not_read() {
+    let description = format!("[{}0]", "{},".repeat(1_000_000));
+    let done =
+        json!({"done": {"description": description, "side_effects": [], "second_instance": null}});
+    let error = refused(&Corpus::new(), "large_line", &says(&format!("{done}\n")));
+    assert_eq!(error.reason(), Reason::LibraryExited);
+}
+
+#[test]
+fn child_can_only_say_what_opening_can_end_with() {
+    let refusal = json!({"refused": {"reason": "CACHE_UNUSABLE", "text": "x"}});
+    let error = refused(&Corpus::new(), "forged_reason", &says(&format!("{refusal}\n")));
+    assert_eq!(error.reason(), Reason::OpenFailed);
+}
+
+#[test]
+fn library_writes_no_lines_of_its_own_to_the_terminal() {
+    let corpus = Corpus::new();
+    let failure = json!({"kind": "operational", "code": "X", "details": {},
+        "message": "a\n::error::forged\nhint: run this \u{1b}[31m"});
+    let message = json!({"factory_failed": {"error": failure.to_string()}});
+    compile_c(&c_adapter(&says(&format!("{message}\n"))), &corpus.file("lines"), &["-shared"]);
+    for arguments in
+        [&["try", "lines:create_adapter", "t", "m"][..], &["validate", "lines:create_adapter"]]
+    {
+        let path = corpus.world.directory.path().to_str().unwrap();
+        let run = corpus.world.run(&[&["adapter"], arguments, &["--adapter-path", path]].concat());
+        let shown = run.stdout() + &run.stderr();
+        assert!(shown.contains("forged"), "{shown}");
+        assert!(!shown.lines().any(|line| line.starts_with("::error")), "{shown}");
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+    }
+}
+
+#[test]
+fn surroundings_do_not_change_the_answer() {
+    let corpus = Corpus::new();
+    let shell = |script: &str| {
+        let status = Command::new("sh")
+            .args(["-c", script])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("ROUTER", PROGRAM)
+            .env("NEXUS_ROUTER_ADAPTER_PATH", crate::support::built_directory())
+            .env("NEXUS_ROUTER_CACHE_DIR", corpus.world.path("cache"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .status();
+        status.unwrap().code()
+    };
+    let echo = "nexus_router_adapter_echo:create_adapter";
+    // A host whose children leave no status; standard error and output that take nothing; no reader.
+    assert_eq!(shell(&format!("trap '' CHLD; exec \"$ROUTER\" adapter validate {echo}")), Some(0));
+    assert_eq!(shell("exec \"$ROUTER\" adapter try nope:f t m 2>/dev/full"), Some(2));
+    assert_eq!(shell(&format!("exec \"$ROUTER\" adapter validate {echo} >/dev/full")), Some(2));
+    let piped = "{ \"$ROUTER\" adapter validate nope:f; echo $? >&3; } 3>\"$NEXUS_ROUTER_CACHE_DIR.code\" | true";
+    assert_eq!(shell(piped), Some(0));
+    let code = std::fs::read_to_string(corpus.world.path("cache.code")).unwrap();
+    assert_eq!(code.trim(), "1", "a reader that has gone does not change the answer");
+}
+
+#[test]
+fn library_cannot_choose_any_file_to_be_opened_with_it() {
+    let corpus = Corpus::new();
+    let other = corpus.world.path("libother.so");
+    compile_c("int other(void) { return 1; }", &other, &["-shared"]);
+    let source = c_adapter("extern int other(void); int f(void) { return other(); }");
+    let directory = corpus.world.directory.path().to_str().unwrap();
+    let asks = [
+        ("by_path", vec!["-x", "none", other.to_str().unwrap()], "by its path"),
+        ("beside_it", vec!["-L", directory, "-lother", "-Wl,-rpath,$ORIGIN"], "not absolute"),
+        ("audited", vec!["-Wl,-z,lazy", "-Wl,--audit=/tmp/x.so"], "stand in"),
+    ];
+    for (name, arguments, says) in asks {
+        let arguments = [&["-shared", "-Wl,--no-as-needed"][..], &arguments].concat();
+        let source = if name == "audited" { c_adapter("") } else { source.clone() };
+        compile_c(&source, &corpus.file(name), &arguments);
+        let (factory_ref, config) = (format!("{name}:create_adapter"), json!({}));
+        corpus.assert_refused(
+            &corpus.loader,
+            &factory_ref,
+            &config,
+            Reason::UnsafeDependency,
+            says,
+        );
+    }
+}
+
+#[test]
+fn pipe_in_the_cache_is_replaced() {
+    let corpus = Corpus::new();
+    let (factory_ref, config) = ("good:create_adapter", json!({}));
+    let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
+    let digest = corpus.loader.load(&request).unwrap().digest().unwrap();
+    let copy = corpus.loader.cache_dir.join(format!("libraries/{digest}.so"));
+    std::fs::remove_file(&copy).unwrap();
+    assert!(Command::new("mkfifo").arg(&copy).status().unwrap().success());
+    assert_eq!(corpus.loader.load(&request).unwrap().digest(), Some(digest));
+    assert!(copy.symlink_metadata().unwrap().is_file());
+}
