@@ -285,4 +285,17 @@ mod tests {
             prop_assert_eq!(value(&redacted), redacted);
         }
     }
+
+    #[test]
+    fn long_runs_take_linear_time() {
+        // Quadratic time would be minutes here; no time is asserted, a person would notice.
+        for unit in
+            ["\\", "\"", "'", "[", "{", "a=", "token=", "://", "@", ":", "Bearer ", "=[", "%", "-"]
+        {
+            for start in ["", "token=[", "password: \"", "Authorization: ", "https://u:"] {
+                let run = unit.repeat(200_000 / unit.len());
+                assert!(super::text(&format!("{start}{run}")).len() <= 2 * (run.len() + 64));
+            }
+        }
+    }
 }
