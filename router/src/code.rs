@@ -257,6 +257,11 @@ mod tests {
             assert!(known.meaning.ends_with('.'), "{}", known.code);
             assert!(!known.remedy.is_empty(), "{}", known.code);
         }
+        // Programs depend on these; a code may be added, never renamed or removed.
+        for stable in include_str!("../../tests/golden/codes.txt").lines() {
+            assert!(seen.remove(stable), "{stable} was renamed or removed");
+        }
+        assert!(seen.is_empty(), "add to tests/golden/codes.txt: {seen:?}");
         for standard in code::ALL {
             assert!(find(standard).is_some(), "{standard} is not explained");
         }

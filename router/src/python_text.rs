@@ -42,20 +42,6 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
     out
 }
 
-/// Returns the name of the Python type that a value has.
-#[must_use]
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float",
-        Value::Number(_) => "int",
-        Value::String(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
-    }
-}
-
 /// Returns a text on one line, with every character that could steer a terminal or hide made visible.
 ///
 /// These are the characters that Python's `repr` escapes (controls, line breaks, direction marks,
@@ -210,13 +196,6 @@ mod tests {
         assert_eq!(list::<&str>(&[]), "[]");
         assert_eq!(list(&["apply", "dry_run"]), "['apply', 'dry_run']");
         assert_eq!(list(&["it's".to_owned()]), r#"["it's"]"#);
-    }
-
-    #[test]
-    fn type_names_are_those_of_python() {
-        let values = json!([null, true, 1, 1.0, "", [], {}]);
-        let names: Vec<_> = values.as_array().unwrap().iter().map(type_name).collect();
-        assert_eq!(names, ["NoneType", "bool", "int", "float", "str", "list", "dict"]);
     }
 
     #[test]

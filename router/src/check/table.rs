@@ -3,7 +3,7 @@
 //! The first ten are those of the adapter specification, with the peer's statuses and messages. Ids may
 //! be added, never renamed or removed.
 
-use nexus_router_sdk::{Capability, Object};
+use nexus_router_sdk::{Capability, Object, canonical};
 use serde_json::Value;
 
 use super::Strictness;
@@ -240,7 +240,7 @@ fn name_format(candidate: &Candidate<'_>, field: &str) -> Outcome {
         )),
         _ => Outcome::Fail(format!(
             "{field} must be non-empty string, got: {}",
-            python_text::type_name(value)
+            canonical::type_name(value)
         )),
     }
 }
@@ -248,7 +248,7 @@ fn name_format(candidate: &Candidate<'_>, field: &str) -> Outcome {
 fn capabilities_type(candidate: &Candidate<'_>) -> Outcome {
     let value = candidate.field("capabilities").unwrap_or(&Value::Null);
     let Some(items) = value.as_array() else {
-        let found = python_text::type_name(value);
+        let found = canonical::type_name(value);
         return Outcome::Fail(format!("capabilities must be iterable, got: {found}"));
     };
     let others: Vec<Value> = items.iter().filter(|item| !item.is_string()).cloned().collect();

@@ -15,20 +15,21 @@ use clap::Subcommand;
 use nexus_router_sdk::Object;
 use serde_json::Value;
 
+use super::output::Format;
 use super::{Answer, Error};
 use crate::check::Strictness;
 use crate::config::{ConfigFile, Environment};
 use crate::digest::Digest;
-use crate::loader::{LoadRequest, Loader};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// List every adapter on the adapter path, without running any of them.
     List(list::Arguments),
     /// Validate an adapter: the gate for continuous integration. Exits 0 if it is ok, 1 if not.
-    Validate(validate::Arguments),
+    Validate(Examination),
     /// Validate an adapter and report everything that is known of it.
-    Inspect(inspect::Arguments),
+    Inspect(Examination),
     /// Write Markdown documentation of every adapter on the path, from their manifests alone.
     Docs(docs::Arguments),
     /// Create a crate for a new adapter.
@@ -148,17 +149,30 @@ fn read_object(option: &str, text: &str) -> Result<Object, Error> {
     }
 }
 
-/// Whether unknown capabilities are failures.
+/// What `validate` and `inspect` take.
 #[derive(clap::Args)]
-struct StrictnessOption {
+pub(in crate::cli) struct Examination {
+    #[command(flatten)]
+    target: Target,
     /// Report unknown capabilities as warnings.
     #[arg(long)]
     lenient: bool,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
-impl StrictnessOption {
-    fn strictness(&self) -> Strictness {
-        if self.lenient { Strictness::Lenient } else { Strictness::Strict }
+impl Examination {
+    /// Examines the adapter as `judge` does it.
+    fn run<T>(
+        &self,
+        environment: &Environment,
+        judge: impl FnOnce(&Loader, &LoadRequest<'_>, Strictness) -> Result<T, AdapterLoadError>,
+    ) -> Result<T, Error> {
+        let config = self.target.config()?;
+        let loader = self.target.loader(environment)?;
+        let strictness = if self.lenient { Strictness::Lenient } else { Strictness::Strict };
+        Ok(judge(&loader, &self.target.request(&config), strictness)?)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A manifest comes out of a foreign file. Nothing here trusts it, and every message shows control
 //! characters as escapes.
 
-use nexus_router_sdk::{Object, ValueType, code};
+use nexus_router_sdk::{Object, ValueType, canonical, code};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ impl ConfigParam {
 #[must_use]
 pub fn schema_errors(manifest: &Value) -> Vec<String> {
     let Some(fields) = manifest.as_object() else {
-        return vec![format!("Manifest must be a dict, got: {}", python_text::type_name(manifest))];
+        return vec![format!("Manifest must be a dict, got: {}", canonical::type_name(manifest))];
     };
     if serde_json::to_writer(Budget { left: MAX_BYTES }, manifest).is_err() {
         return vec![format!("Manifest is larger than {MAX_BYTES} bytes")];

@@ -2,27 +2,13 @@
 
 use super::super::output::{Format, Output};
 use super::super::{Answer, Error};
-use super::{StrictnessOption, Target};
+use super::Examination;
 use crate::check::{CHECKS, Status, Validation, validate};
 use crate::config::Environment;
 use crate::python_text::visible;
 
-#[derive(clap::Args)]
-pub(in crate::cli) struct Arguments {
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    strictness: StrictnessOption,
-    /// The format of the answer.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-}
-
-pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let config = arguments.target.config()?;
-    let loader = arguments.target.loader(environment)?;
-    let request = arguments.target.request(&config);
-    let validation = validate(&loader, &request, arguments.strictness.strictness())?;
+pub(super) fn run(arguments: &Examination, environment: &Environment) -> Result<Answer, Error> {
+    let validation = arguments.run(environment, validate)?;
     let mut output = Output::new(environment);
     match arguments.format {
         Format::Json => output.json(&validation.to_json())?,
