@@ -273,9 +273,13 @@ fn find_router(directories: &[&Path]) -> PathBuf {
     }
     let name = format!("nexus-router{}", std::env::consts::EXE_SUFFIX);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let beside = directories.iter().map(|directory| directory.join(&name));
-    let on_path = std::env::split_paths(&path).map(|directory| directory.join(&name));
-    beside.chain(on_path).find(|candidate| candidate.is_file()).unwrap_or_else(|| {
+    let on_path = std::env::split_paths(&path);
+    // An SDK that is used from a checkout has the binary beside it, once it is built.
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
+    let in_checkout = ["release", "debug"].map(|profile| checkout.join(profile));
+    let beside = directories.iter().map(|directory| directory.to_path_buf());
+    let candidates = beside.chain(on_path).chain(in_checkout);
+    candidates.map(|directory| directory.join(&name)).find(|candidate| candidate.is_file()).unwrap_or_else(|| {
         panic!(
             "the nexus-router binary is neither in {directories:?} nor on PATH\nhint: build it with \
              `cargo build -p nexus-router`, install it, or name it in NEXUS_ROUTER_BIN"

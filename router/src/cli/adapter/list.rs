@@ -33,7 +33,11 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         vec![["FACTORY", "KIND", "CAPABILITIES", "VERSION", "STATE"].map(str::to_owned).to_vec()];
     rows.extend(listed.iter().map(|entry| {
         let (kind, capabilities) = match &entry.manifest {
-            Some(manifest) => (manifest.kind.clone(), manifest.capabilities.join(",")),
+            Some(manifest) => {
+                let mut capabilities = manifest.capabilities.clone();
+                capabilities.sort();
+                (manifest.kind.clone(), capabilities.join(","))
+            }
             None => ("-".to_owned(), "-".to_owned()),
         };
         let version = entry.version.clone().unwrap_or_else(|| "-".to_owned());
