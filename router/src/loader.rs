@@ -233,6 +233,11 @@ impl Loader {
     /// Does everything that needs no code of the library.
     fn prepare(&self, request: &LoadRequest<'_>) -> Result<Opened, AdapterLoadError> {
         let factory_ref = FactoryRef::parse(request.factory_ref)?;
+        if request.factory_ref == Adapter::NULL_REF {
+            let message = format!("{factory_ref} is part of the router; it has no library");
+            return Err(AdapterLoadError::new(factory_ref.as_str(), Reason::NotALibrary, message)
+                .with_hint("load it as it is; there is nothing to validate"));
+        }
         let (adapter_id, config) = split_config(request)?;
         let path = self.adapter_path.find(&factory_ref)?;
         let image = Image::take(factory_ref.as_str(), &path, request.pin, &self.cache_dir)?;

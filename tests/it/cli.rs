@@ -110,3 +110,19 @@ fn try_makes_a_call_in_the_child() {
     assert!(run.stderr().contains("output: [nexus]"), "{}", run.stderr());
     assert_eq!(run.json()["echoed"], true);
 }
+
+#[test]
+fn built_in_adapter_loads_and_has_nothing_to_validate() {
+    let world = World::new();
+    let run = world.run(&["adapter", "validate", "builtin:null"]);
+    assert_eq!(run.code(), 1);
+    assert!(run.stdout().contains("part of the router"), "{}", run.stdout());
+    let config = serde_json::json!({});
+    let request = nexus_router::LoadRequest {
+        factory_ref: "builtin:null",
+        adapter_id: None,
+        config: &config,
+        pin: None,
+    };
+    assert_eq!(world.loader().load(&request).unwrap().adapter_kind(), "null");
+}
