@@ -152,3 +152,27 @@ fn wrong_helper_is_told_apart_from_a_bad_library() {
         assert!(error.hint().contains("NEXUS_ROUTER_BIN"), "{}", error.hint());
     }
 }
+
+#[test]
+fn unusable_cache_is_no_verdict_on_the_library() {
+    let world = World::new();
+    let mut loader = world.loader();
+    let file = world.path("a-file");
+    std::fs::write(&file, "").unwrap();
+    let open_to_all = world.path("open-to-all");
+    std::fs::create_dir(&open_to_all).unwrap();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&open_to_all, everybody).unwrap();
+    for cache in [file, open_to_all] {
+        loader.cache_dir.clone_from(&cache);
+        let error = loader.load(&request(ECHO, &json!({}))).unwrap_err();
+        assert_eq!(error.reason(), Reason::CacheUnusable, "{error}");
+        assert!(error.hint().contains("NEXUS_ROUTER_CACHE_DIR"), "{}", error.hint());
+        // No answer is not the answer no.
+        let run = world.run_with(&["adapter", "validate", ECHO], |command| {
+            command.env("NEXUS_ROUTER_CACHE_DIR", &cache)
+        });
+        assert_eq!(run.code(), 2, "{}", run.stdout());
+        assert!(run.stderr().starts_with("error[CACHE_UNUSABLE]: "), "{}", run.stderr());
+    }
+}
