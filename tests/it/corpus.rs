@@ -57,7 +57,7 @@ impl Corpus {
     /// Returns the loader for cases that never end by themselves.
     fn impatient(&self) -> Loader {
         let mut loader = self.loader.clone();
-        loader.limits.time = Duration::from_secs(1);
+        loader.limits.time = Duration::from_secs(3);
         loader
     }
 

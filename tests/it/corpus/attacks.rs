@@ -10,6 +10,9 @@ use super::Corpus;
 use super::compile::{c_adapter, compile_c};
 use crate::support::PROGRAM;
 
+/// Time for a library that ends by itself, on whatever machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Tries to get away from the host, its limits and its terminal; prints what worked, and ends.
 const GET_AWAY: &str = r#"
 #include <fcntl.h>
@@ -76,14 +79,21 @@ fn says(text: &str) -> String {
     )
 }
 
-fn refused(corpus: &Corpus, name: &str, source: &str) -> nexus_router::AdapterLoadError {
+/// Loads what must be refused. Only a library that never ends needs a short time; for the others, a busy
+/// machine may need a long one.
+fn refused(
+    corpus: &Corpus,
+    name: &str,
+    source: &str,
+    time: Duration,
+) -> nexus_router::AdapterLoadError {
     compile_c(&c_adapter(source), &corpus.file(name), &["-shared"]);
     let factory_ref = format!("{name}:create_adapter");
     let config = json!({});
     let request =
         LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &config, pin: None };
     let mut loader = corpus.loader.clone();
-    loader.limits.time = Duration::from_secs(2);
+    loader.limits.time = time;
     let error = loader.load(&request).unwrap_err();
     corpus.assert_host_goes_on(name);
     error
@@ -91,7 +101,7 @@ fn refused(corpus: &Corpus, name: &str, source: &str) -> nexus_router::AdapterLo
 
 #[test]
 fn library_cannot_get_away() {
-    let error = refused(&Corpus::new(), "get_away", GET_AWAY);
+    let error = refused(&Corpus::new(), "get_away", GET_AWAY, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryExited);
     assert!(error.to_string().ends_with("it printed: nothing more worked"), "{error}");
 }
@@ -99,9 +109,48 @@ fn library_cannot_get_away() {
 #[test]
 fn library_that_hides_and_waits_is_ended() {
     let start = Instant::now();
-    let error = refused(&Corpus::new(), "hide_and_wait", HIDE_AND_WAIT);
+    let error = refused(&Corpus::new(), "hide_and_wait", HIDE_AND_WAIT, Duration::from_secs(3));
     assert_eq!(error.reason(), Reason::LibraryTimedOut);
     assert!(start.elapsed() < Duration::from_secs(60), "the host waited for it");
+}
+
+#[test]
+fn child_does_not_outlive_a_host_that_is_killed() {
+    let corpus = Corpus::new();
+    compile_c(&c_adapter(HIDE_AND_WAIT), &corpus.file("left_behind"), &["-shared"]);
+    let mut host = Command::new(PROGRAM)
+        .args(["adapter", "validate", "left_behind:create_adapter", "--time-limit", "600"])
+        .env_clear()
+        .env("NEXUS_ROUTER_ADAPTER_PATH", corpus.world.directory.path())
+        .env("NEXUS_ROUTER_CACHE_DIR", corpus.world.path("cache"))
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", host.id());
+    let child = eventually("the child starts", || {
+        let children = std::fs::read_to_string(&children).unwrap_or_default();
+        let child = children.split_whitespace().next().map(|pid| format!("/proc/{pid}/status"))?;
+        // It has confined itself, so it is about to wait in the library, or does so.
+        std::fs::read_to_string(&child).ok()?.contains("Seccomp:\t2").then_some(child)
+    });
+    host.kill().unwrap();
+    host.wait().unwrap();
+    eventually("the child ends", || {
+        // Whoever inherits it may leave it unburied for a while.
+        let status = std::fs::read_to_string(&child).unwrap_or_default();
+        (status.is_empty() || status.contains("State:\tZ")).then_some(())
+    });
+}
+
+/// Waits for something that must come, for as long as a very slow machine may need.
+fn eventually<T>(what: &str, check: impl Fn() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -110,24 +159,34 @@ fn line_without_end_is_cut_off() {
                   __attribute__((constructor)) static void c(void) { \
                   for (int i = 0; i < sizeof block; i++) block[i] = '['; \
                   for (int i = 0; i < 60; i++) if (write(3, block, sizeof block)) {} _exit(0); }";
-    let error = refused(&Corpus::new(), "endless_line", source);
+    let error = refused(&Corpus::new(), "endless_line", source, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryCrashed);
     assert!(error.to_string().contains("in one line"), "{error}");
 }
 
 #[test]
 fn large_line_that_is_no_answer_is_not_read() {
-    let description = format!("[{}0]", "{},".repeat(1_000_000));
-    let done =
-        json!({"done": {"description": description, "side_effects": [], "second_instance": null}});
-    let error = refused(&Corpus::new(), "large_line", &says(&format!("{done}\n")));
+    // Small enough to be taken as a line, and large enough to be worth a hundred times its length.
+    let source = r#"
+        #include <string.h>
+        #include <unistd.h>
+        static char block[3 << 20];
+        static void say(const char *text) { if (write(3, text, strlen(text))) {} }
+        __attribute__((constructor)) static void c(void) {
+            for (unsigned i = 0; i + 3 < sizeof block; i += 3) memcpy(block + i, "{},", 3);
+            say("{\"done\":{\"description\":\"[");
+            say(block);
+            say("0]\",\"side_effects\":[],\"second_instance\":null}}\n");
+            _exit(0);
+        }"#;
+    let error = refused(&Corpus::new(), "large_line", source, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryExited);
 }
 
 #[test]
 fn child_can_only_say_what_opening_can_end_with() {
     let refusal = json!({"refused": {"reason": "CACHE_UNUSABLE", "text": "x"}});
-    let error = refused(&Corpus::new(), "forged_reason", &says(&format!("{refusal}\n")));
+    let error = refused(&Corpus::new(), "forged_reason", &says(&format!("{refusal}\n")), PATIENCE);
     assert_eq!(error.reason(), Reason::OpenFailed);
 }
 
