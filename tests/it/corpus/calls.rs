@@ -97,7 +97,7 @@ fn calls_that_never_come_back_are_ended() {
     std::thread::scope(|scope| {
         for function in HANGING {
             let (corpus, loader) = (&corpus, &loader);
-            let case = (*function, Operational(code::TIMEOUT), "did not answer within 1s");
+            let case = (*function, Operational(code::TIMEOUT), "did not answer within 3s");
             scope.spawn(move || assert_ends(corpus, loader, &case));
         }
     });

@@ -103,7 +103,7 @@ fn factories_that_never_come_back_are_ended() {
     std::thread::scope(|scope| {
         for function in HANGING {
             let (corpus, loader) = (&corpus, &loader);
-            let case = (*function, Reason::LibraryTimedOut, "did not answer within 1s");
+            let case = (*function, Reason::LibraryTimedOut, "did not answer within 3s");
             scope.spawn(move || refused(corpus, loader, case));
         }
     });

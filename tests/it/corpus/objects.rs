@@ -115,7 +115,7 @@ fn constructors_that_never_come_back_are_ended() {
     std::thread::scope(|scope| {
         for (name, source) in ENDLESS {
             let (corpus, loader) = (&corpus, &loader);
-            let case = (*name, *source, Reason::LibraryTimedOut, "did not answer within 1s");
+            let case = (*name, *source, Reason::LibraryTimedOut, "did not answer within 3s");
             scope.spawn(move || assert_refused(corpus, loader, &case));
         }
     });
