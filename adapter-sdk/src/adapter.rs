@@ -42,6 +42,14 @@ pub trait Adapter: Send + Sync + 'static {
         done.complete(self.call(&context, &tool, &method, args));
     }
 
+    /// Says whether [`start`](Self::start) returns at once and waits without a thread.
+    ///
+    /// A host starts calls of such an adapter on its own threads, thousands at a time; calls of any other
+    /// get a thread each. Say so only if `start` never blocks.
+    fn starts_at_once(&self) -> bool {
+        false
+    }
+
     /// Lets go of what the adapter holds; no call follows.
     fn shutdown(&self) {}
 }

@@ -130,7 +130,8 @@ fn write_number(out: &mut String, number: &Number) {
     }
 }
 
-fn write_float(out: &mut String, value: f64) {
+/// Appends what [`float`] returns.
+pub fn write_float(out: &mut String, value: f64) {
     if value.is_nan() {
         return out.push_str("NaN");
     }
@@ -140,7 +141,14 @@ fn write_float(out: &mut String, value: f64) {
     if value.is_infinite() {
         return out.push_str("Infinity");
     }
-    let (digits, exponent) = decimal(value.abs());
+    let value = value.abs();
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(value);
+    // In this range Python writes no exponent, and without one there is only one way to write.
+    if (value == 0.0 || (1e-4..1e16).contains(&value)) && !text.contains('e') {
+        return out.push_str(text);
+    }
+    let (digits, exponent) = decimal(text);
     let (first, rest) = digits.split_at(1);
     match exponent {
         0..16 => {
@@ -160,14 +168,12 @@ fn write_float(out: &mut String, value: f64) {
     }
 }
 
-/// Returns the shortest digits that read back as `value`, without outer zeros, and the power of ten of
-/// the first digit. `value` is finite and not negative.
+/// Takes apart the shortest text that reads back as a finite float that is not negative: its digits
+/// without outer zeros, and the power of ten of the first one.
 ///
 /// The standard library also finds shortest digits, but of two equally short ones it may choose
 /// another than Python.
-fn decimal(value: f64) -> (String, i32) {
-    let mut buffer = zmij::Buffer::new();
-    let text = buffer.format_finite(value);
+fn decimal(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all = format!("{whole}{fraction}");
@@ -182,26 +188,76 @@ fn decimal(value: f64) -> (String, i32) {
     (significant.trim_end_matches('0').to_owned(), first + shift)
 }
 
-fn write_string(out: &mut String, text: &str) {
+/// Appends a string as the canonical form writes it, with its quotes.
+///
+/// ```
+/// use nexus_router_sdk::canonical;
+/// let mut out = String::new();
+/// canonical::write_string(&mut out, "né\n");
+/// assert_eq!(out, r#""n\u00e9\n""#);
+/// ```
+pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            ' '..='~' => out.push(character),
-            _ => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    put(out, format_args!("\\u{unit:04x}"));
+    let mut rest = text;
+    loop {
+        let (plain, tail) = rest.split_at(plain_len(rest.as_bytes()));
+        out.push_str(plain);
+        let mut characters = tail.chars();
+        let Some(character) = characters.next() else { break };
+        write_escape(out, character);
+        rest = characters.as_str();
+    }
+    out.push('"');
+}
+
+/// Returns how many bytes at the start the canonical form writes as they are.
+fn plain_len(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    // Most strings are plain, so eight bytes are looked at together.
+    while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
+        if chunk.iter().fold(false, |any, byte| any | !is_plain(*byte)) {
+            break;
+        }
+        rest = tail;
+    }
+    let last = rest.iter().position(|byte| !is_plain(*byte));
+    bytes.len() - rest.len() + last.unwrap_or(rest.len())
+}
+
+/// Says whether the canonical form writes a byte as it is.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+}
+
+/// Appends the escape of any character: the short form if JSON has one that Python uses, else `\u`.
+///
+/// ```
+/// use nexus_router_sdk::canonical;
+/// let mut out = String::new();
+/// canonical::write_escape(&mut out, '"');
+/// canonical::write_escape(&mut out, 'A');
+/// assert_eq!(out, r#"\"\u0041"#);
+/// ```
+pub fn write_escape(out: &mut String, character: char) {
+    match character {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\u{8}' => out.push_str("\\b"),
+        '\t' => out.push_str("\\t"),
+        '\n' => out.push_str("\\n"),
+        '\u{c}' => out.push_str("\\f"),
+        '\r' => out.push_str("\\r"),
+        _ => {
+            const HEX: [char; 16] =
+                ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                out.push_str("\\u");
+                for shift in [12, 8, 4, 0] {
+                    out.push(HEX[usize::from(*unit >> shift & 0xf)]);
                 }
             }
         }
     }
-    out.push('"');
 }
 
 /// Appends formatted text; writing to a `String` cannot fail.

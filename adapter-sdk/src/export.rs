@@ -159,12 +159,15 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
             adapter_id: &'a str,
             adapter_kind: &'a str,
             capabilities: &'a [crate::Capability],
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            starts_at_once: bool,
         }
         let described = guard("describe", || {
             serde_json::to_string(&Description {
                 adapter_id: self.adapter.adapter_id(),
                 adapter_kind: self.adapter.adapter_kind(),
                 capabilities: self.adapter.capabilities(),
+                starts_at_once: self.adapter.starts_at_once(),
             })
             .map_err(|error| AdapterError::bug(error.to_string()))
         });
@@ -269,7 +272,11 @@ struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn read(text: &'a str) -> Result<Self, AdapterError> {
-        serde_json::from_str(text)
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        // The host bounds the depth of arguments, at more than serde does.
+        deserializer.disable_recursion_limit();
+        Self::deserialize(&mut deserializer)
+            .and_then(|request| deserializer.end().map(|()| request))
             .map_err(|error| AdapterError::bug(format!("the host's request is not valid: {error}")))
     }
 }

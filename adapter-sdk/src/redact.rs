@@ -35,13 +35,16 @@
 //! arguments and messages; a reference `{"$secret": "NAME"}` is no secret and stays.
 
 mod extent;
+mod glance;
 mod key;
 mod scan;
+mod token;
 
 use serde_json::Value;
 
+pub use key::Class;
+
 use crate::Object;
-use key::Class;
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[REDACTED]";
@@ -59,6 +62,25 @@ const MAX_PASSES: usize = 8;
 #[must_use]
 pub fn is_secret_key(key: &str) -> bool {
     key::class(key) != Class::Plain
+}
+
+/// Says what a key says about its value; see the [rules](self#keys).
+///
+/// ```
+/// use nexus_router_sdk::redact::{Class, key_class};
+/// assert_eq!(key_class("db_password"), Class::Secret);
+/// assert_eq!(key_class("tokens"), Class::Either);
+/// ```
+#[must_use]
+pub fn key_class(key: &str) -> Class {
+    key::class(key)
+}
+
+/// Says whether a text may be the name in a reference `{"$secret": "NAME"}`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    !name.is_empty() && name.bytes().all(name_byte)
 }
 
 /// Returns the value without its secrets: by key, and in every string by [`text`].
@@ -90,16 +112,30 @@ pub fn object(object: &Object) -> Object {
 /// ```
 #[must_use]
 pub fn text(text: &str) -> String {
-    let mut redacted = scan::text(text);
+    text_if_secret(text).unwrap_or_else(|| text.to_owned())
+}
+
+/// Returns the text without its secrets, or nothing if it has none, as nearly every text.
+///
+/// A text without secrets costs one look at each of its bytes and no allocation.
+///
+/// ```
+/// use nexus_router_sdk::redact;
+/// assert_eq!(redact::text_if_secret("see chapter 3"), None);
+/// assert_eq!(redact::text_if_secret("pwd=x").as_deref(), Some("pwd=[REDACTED]"));
+/// ```
+#[must_use]
+pub fn text_if_secret(text: &str) -> Option<String> {
+    if glance::is_plain_text(text) {
+        return None;
+    }
+    let mut redacted = scan::text(text)?;
     // Removing a secret may bring together what then reads as another, such as two halves of a URL.
     for _ in 0..MAX_PASSES {
-        let again = scan::text(&redacted);
-        if again == redacted {
-            break;
-        }
+        let Some(again) = scan::text(&redacted) else { break };
         redacted = again;
     }
-    redacted
+    Some(redacted)
 }
 
 /// Returns the URL without its password and without the secret values of its query and fragment.
@@ -131,20 +167,18 @@ fn walk(value: &Value, within: Class) -> Value {
 
 fn members(object: &Object, within: Class) -> Object {
     let redacted = |(key, value): (&String, &Value)| {
-        let class = key::class(key).max(within);
-        (text(key), walk(value, class))
+        let shown = text(key);
+        // The key as shown may say more: `pwd=3 max` is about a limit, `pwd=[REDACTED]` a password.
+        let class = key::class(key).max(key::class(&shown)).max(within);
+        (shown, walk(value, class))
     };
     object.iter().map(redacted).collect()
 }
 
 /// Says whether the value is `{"$secret": "NAME"}`, which the router resolves at the call.
 fn is_reference(value: &Value) -> bool {
-    let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     value.as_object().filter(|object| object.len() == 1).is_some_and(|object| {
-        object
-            .get("$secret")
-            .and_then(Value::as_str)
-            .is_some_and(|name| name.bytes().all(name_byte))
+        object.get("$secret").and_then(Value::as_str).is_some_and(is_secret_name)
     })
 }
 

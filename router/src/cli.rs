@@ -5,7 +5,14 @@
 
 mod adapter;
 mod explain;
+mod options;
 mod output;
+mod progress;
+mod run;
+mod runs;
+mod schema;
+mod store;
+mod timeline;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,6 +22,7 @@ use tracing::level_filters::LevelFilter;
 
 use output::tell;
 
+use crate::app;
 use crate::config;
 use crate::loader::AdapterLoadError;
 use crate::python_text::visible;
@@ -33,11 +41,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed.
+    Run(Box<run::Arguments>),
+    /// List, show, replay, move and recover recorded runs.
+    #[command(subcommand)]
+    Runs(Box<runs::Verb>),
+    /// Check, copy and restore the store.
+    #[command(subcommand)]
+    Store(Box<store::Verb>),
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
     /// Explain a code: a check id, an error code, or the reason of a failed load.
     Explain(explain::Arguments),
+    /// Print a published JSON Schema: a request, a response, a bundle, an event.
+    Schema(schema::Arguments),
 }
 
 /// What the user asked for is true, or false.
@@ -51,6 +69,10 @@ enum Answer {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
+    App(#[from] app::Error),
+    #[error("there is no run {run_id}")]
+    NotFound { run_id: String },
+    #[error(transparent)]
     Load(#[from] AdapterLoadError),
     #[error(transparent)]
     Config(#[from] config::Error),
@@ -62,6 +84,18 @@ enum Error {
     Output(#[from] std::io::Error),
 }
 
+impl From<crate::store::Error> for Error {
+    fn from(error: crate::store::Error) -> Self {
+        Self::App(error.into())
+    }
+}
+
+impl From<crate::bundle::Error> for Error {
+    fn from(error: crate::bundle::Error) -> Self {
+        Self::App(error.into())
+    }
+}
+
 impl Error {
     fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
@@ -69,6 +103,8 @@ impl Error {
 
     fn hint(&self) -> Option<String> {
         match self {
+            Self::App(error) => Some(error.hint()),
+            Self::NotFound { .. } => Some("nexus-router runs list lists the runs".to_owned()),
             Self::Load(error) => Some(error.hint().to_owned()),
             Self::Template(error) => Some(error.hint().to_owned()),
             Self::Usage { hint, .. } => Some(hint.clone()),
@@ -77,10 +113,13 @@ impl Error {
         }
     }
 
-    fn code(&self) -> Option<&'static str> {
+    fn code(&self) -> Option<&str> {
         match self {
+            Self::App(error) => Some(error.code()),
+            Self::NotFound { .. } => Some("RUN_NOT_FOUND"),
             Self::Load(error) => Some(error.reason().code()),
-            _ => None,
+            Self::Config(error) => Some(error.code()),
+            Self::Template(_) | Self::Usage { .. } | Self::Output(_) => None,
         }
     }
 }
@@ -102,8 +141,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .init();
     let environment = config::Environment::read();
     let answer = match arguments.verb {
+        Verb::Run(arguments) => run::run(&arguments, &environment),
+        Verb::Runs(verb) => runs::run(*verb, &environment),
+        Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
+        Verb::Schema(arguments) => schema::run(&arguments, &environment),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
@@ -122,14 +165,10 @@ fn report(error: &Error) {
         text.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    // An error in a configuration file shows the place on lines of its own. Any other text may come from
-    // a library, which must not write lines as if they were ours.
-    let text = match error {
-        Error::Config(_) => text.lines().map(visible).collect::<Vec<_>>().join("\n"),
-        _ => visible(&text),
-    };
+    // A text may come from a library or a run, which must not write lines as if they were ours.
+    let text = visible(&text);
     match error.code() {
-        Some(code) => tell(&format!("error[{code}]: {text}")),
+        Some(code) => tell(&format!("error[{}]: {text}", visible(code))),
         None => tell(&format!("error: {text}")),
     }
     if let Some(hint) = error.hint() {

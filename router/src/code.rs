@@ -1,9 +1,11 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
-use nexus_router_sdk::code;
+mod own;
 
 use crate::check::CHECKS;
-use crate::loader::{AdapterLoadError, Reason};
+use crate::loader::Reason;
+use crate::{bundle, config, replay, store};
+use own::OWN;
 
 /// A code and what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +25,18 @@ pub struct Code {
 pub enum Kind {
     /// As the code of an error.
     Error,
-    /// As the reason of an [`AdapterLoadError`].
+    /// As the reason of an [`AdapterLoadError`](crate::loader::AdapterLoadError).
     LoadReason,
     /// As the id of a check of `adapter validate`.
     Check,
     /// As the code of an adapter's error.
     Adapter,
+    /// As the reason why a bundle is refused.
+    Bundle,
+    /// As what became of a run or of a step, other than by its adapter.
+    Run,
+    /// As the code of a violation that replay reports.
+    Violation,
 }
 
 impl Kind {
@@ -40,11 +48,17 @@ impl Kind {
             Self::LoadReason => "reason of a failed load",
             Self::Check => "check of adapter validate",
             Self::Adapter => "error code of adapters",
+            Self::Bundle => "reason why a bundle is refused",
+            Self::Run => "error code of runs",
+            Self::Violation => "violation that replay reports",
         }
     }
 }
 
-/// Returns every code.
+/// A row of a module's own table: code, meaning and remedy.
+type Row = (&'static str, &'static str, &'static str);
+
+/// Returns every code. The same code may appear in two places, with a meaning in each.
 pub fn all() -> impl Iterator<Item = Code> {
     let reasons = Reason::ALL.iter().map(|reason| Code {
         code: reason.code(),
@@ -58,13 +72,21 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    OWN.iter().copied().chain(reasons).chain(checks)
+    let tables: [(Kind, &[Row]); 4] = [
+        (Kind::Error, config::Error::TABLE),
+        (Kind::Error, store::Error::TABLE),
+        (Kind::Bundle, bundle::Error::TABLE),
+        (Kind::Violation, replay::CODES),
+    ];
+    let tables = tables.into_iter().flat_map(|(kind, rows)| {
+        rows.iter().map(move |(code, meaning, remedy)| row(code, kind, meaning, remedy))
+    });
+    OWN.iter().copied().chain(tables).chain(reasons).chain(checks)
 }
 
-/// Finds a code, whatever the case of its letters.
-#[must_use]
-pub fn find(code: &str) -> Option<Code> {
-    all().find(|known| known.code.eq_ignore_ascii_case(code))
+/// Finds what a code means in each place where it appears, whatever the case of its letters.
+pub fn find(code: &str) -> impl Iterator<Item = Code> {
+    all().filter(move |known| known.code.eq_ignore_ascii_case(code))
 }
 
 /// Returns the codes nearest to a text.
@@ -75,6 +97,7 @@ pub fn near(code: &str) -> Vec<&'static str> {
         all().map(|known| (strsim::jaro_winkler(&code, known.code), known.code)).collect();
     scored.retain(|(score, _)| *score > 0.8);
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.dedup_by_key(|known| known.1);
     scored.into_iter().take(3).map(|(_, known)| known).collect()
 }
 
@@ -82,188 +105,31 @@ const fn row(code: &'static str, kind: Kind, meaning: &'static str, remedy: &'st
     Code { code, kind, meaning, remedy }
 }
 
-/// The codes that no other table holds.
-const OWN: &[Code] = &[
-    row(
-        AdapterLoadError::CODE,
-        Kind::Error,
-        "An adapter could not be loaded; its reason says why.",
-        "look up the reason with nexus-router explain",
-    ),
-    row(
-        "ADAPTER_ALREADY_REGISTERED",
-        Kind::Error,
-        "Two adapters in one registry have the same adapter_id.",
-        "give one of them another adapter_id",
-    ),
-    row(
-        "UNKNOWN_ADAPTER",
-        Kind::Error,
-        "No adapter of that id is registered.",
-        "register it, or name another",
-    ),
-    row(
-        "CAPABILITY_MISSING",
-        Kind::Error,
-        "The chosen adapter does not declare a capability that the work needs.",
-        "choose an adapter that declares it",
-    ),
-    row(
-        "ADAPTER_CRASHED",
-        Kind::Adapter,
-        "The adapter killed or ended its process during a call.",
-        "report it to the adapter's author",
-    ),
-    row(
-        code::ADAPTER_PANICKED,
-        Kind::Adapter,
-        "The adapter panicked; the panic was caught at the boundary.",
-        "report it to the adapter's author, with details.at",
-    ),
-    row(
-        code::BUG_ERROR,
-        Kind::Adapter,
-        "The adapter found itself in a state that it holds impossible.",
-        "report it to the adapter's author",
-    ),
-    row(
-        code::TIMEOUT,
-        Kind::Adapter,
-        "The operation took longer than its limit.",
-        "raise the adapter's timeout_s, or look at what is slow",
-    ),
-    row(
-        code::CANCELLED,
-        Kind::Adapter,
-        "The caller no longer wanted the answer.",
-        "nothing: somebody decided so",
-    ),
-    row(
-        code::NONZERO_EXIT,
-        Kind::Adapter,
-        "A program ended with a status other than zero.",
-        "look at details.returncode and details.stderr_excerpt",
-    ),
-    row(
-        code::INVALID_JSON,
-        Kind::Adapter,
-        "A reply was not a JSON object.",
-        "look at details; the other side must answer with a JSON object",
-    ),
-    row(
-        code::CONNECTION_FAILED,
-        Kind::Adapter,
-        "No network connection could be made.",
-        "check that the address is right and that the service runs",
-    ),
-    row("HTTP_ERROR", Kind::Adapter, "An HTTP request failed.", "look at details.status_code"),
-    row(
-        code::INVALID_ARGUMENT,
-        Kind::Adapter,
-        "The call's tool, method or arguments do not fit the adapter.",
-        "correct the call; the message names the part",
-    ),
-    row(
-        code::CONFIG_REJECTED,
-        Kind::Adapter,
-        "The factory refused the configuration.",
-        "correct it; inspect lists the parameters",
-    ),
-    row(
-        code::OUTPUT_TOO_LARGE,
-        Kind::Adapter,
-        "The output is larger than the limit.",
-        "ask for less, or raise the adapter's limit",
-    ),
-    row(
-        code::UNSUPPORTED,
-        Kind::Adapter,
-        "The adapter asked the host for something that this host does not do.",
-        "use a host that does, or do without",
-    ),
-    row(
-        "INVALID_JSON_OUTPUT",
-        Kind::Adapter,
-        "A program printed something else than one JSON object.",
-        "look at details.stdout_head; the program must print a JSON object",
-    ),
-    row(
-        "COMMAND_NOT_FOUND",
-        Kind::Adapter,
-        "The program to run is not there.",
-        "check base_cmd, and PATH in env or env_allow",
-    ),
-    row(
-        "PERMISSION_DENIED",
-        Kind::Adapter,
-        "The program may not be run by this user.",
-        "check the file's mode and owner",
-    ),
-    row(
-        "OS_ERROR",
-        Kind::Adapter,
-        "The system refused to run the program.",
-        "the message is the system's own",
-    ),
-    row(
-        "CWD_NOT_FOUND",
-        Kind::Adapter,
-        "The working directory of the program is not there.",
-        "correct cwd",
-    ),
-    row(
-        "CWD_NOT_DIRECTORY",
-        Kind::Adapter,
-        "The working directory of the program is something else.",
-        "correct cwd",
-    ),
-    row(
-        "ENV_INVALID",
-        Kind::Adapter,
-        "A name or value of env is not usable as an environment variable.",
-        "env must be an object of strings",
-    ),
-    row(
-        "STDERR_ON_SUCCESS",
-        Kind::Adapter,
-        "The program printed to standard error although it succeeded, and strict_stderr is on.",
-        "look at details.stderr_excerpt, or turn strict_stderr off",
-    ),
-    row(
-        "DRY_RUN_UNSUPPORTED",
-        Kind::Adapter,
-        "The adapter cannot pretend, and was asked to.",
-        "choose an adapter that declares dry_run",
-    ),
-    row(
-        "HOST_NOT_ALLOWED",
-        Kind::Adapter,
-        "The request, or a redirect, leads to a host that is not in allowed_hosts.",
-        "add the host to allowed_hosts if it is to be trusted",
-    ),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Illegal;
+    use nexus_router_sdk::code;
     use std::collections::BTreeSet;
 
     #[test]
     fn codes_are_unique_well_formed_and_explained() {
-        let mut seen = BTreeSet::new();
+        let mut places = BTreeSet::new();
         for known in all() {
-            assert!(seen.insert(known.code), "{} stands twice", known.code);
+            let place = (known.code, known.kind.name());
+            assert!(places.insert(place), "{} stands twice as {}", place.0, place.1);
             assert!(nexus_router_sdk::code::is_well_formed(known.code), "{}", known.code);
             assert!(known.meaning.ends_with('.'), "{}", known.code);
             assert!(!known.remedy.is_empty(), "{}", known.code);
         }
+        let mut seen: BTreeSet<&str> = places.into_iter().map(|(code, _)| code).collect();
         // Programs depend on these; a code may be added, never renamed or removed.
         for stable in include_str!("../../tests/golden/codes.txt").lines() {
             assert!(seen.remove(stable), "{stable} was renamed or removed");
         }
         assert!(seen.is_empty(), "add to tests/golden/codes.txt: {seen:?}");
-        for standard in code::ALL {
-            assert!(find(standard).is_some(), "{standard} is not explained");
+        for standard in code::ALL.iter().chain(&Illegal::CODES) {
+            assert!(find(standard).next().is_some(), "{standard} is not explained");
         }
         // The codes of our own adapters, as their documentation lists them.
         let documented = include_str!("../../adapters/README.md").lines();
@@ -273,9 +139,31 @@ mod tests {
             .collect();
         assert!(codes.len() > 15, "{codes:?}");
         for listed in codes {
-            assert!(find(listed).is_some(), "{listed} is not explained");
+            assert!(find(listed).next().is_some(), "{listed} is not explained");
         }
-        assert_eq!(find("timeout").unwrap().code, "TIMEOUT");
+        assert_eq!(find("timeout").next().unwrap().code, "TIMEOUT");
         assert_eq!(near("LIBRARY_NOT_FOUMD").first(), Some(&"LIBRARY_NOT_FOUND"));
+    }
+    #[test]
+    fn what_is_refused_as_json_is_explained() {
+        use crate::json::{Limits, parse};
+        let deep = "[".repeat(600);
+        let long = "9".repeat(5000);
+        let texts: [(&[u8], &str); 8] = [
+            (&[b' '; 65], "JSON_TOO_LARGE"),
+            (deep.as_bytes(), "JSON_TOO_DEEP"),
+            (b"{", "JSON_SYNTAX"),
+            (br#"{"a":1,"a":1}"#, "JSON_DUPLICATE_KEY"),
+            (b"NaN", "JSON_NOT_FINITE"),
+            (br#""\ud800""#, "JSON_LONE_SURROGATE"),
+            (b"\xff", "JSON_NOT_UTF8"),
+            (long.as_bytes(), "JSON_INTEGER_TOO_LONG"),
+        ];
+        for (text, code) in texts {
+            let bytes = if code == "JSON_TOO_LARGE" { 64 } else { usize::MAX };
+            let error = parse(text, Limits { bytes, ..Limits::REQUEST }).unwrap_err();
+            assert_eq!(error.code(), code);
+            assert!(find(code).next().is_some(), "{code}");
+        }
     }
 }

@@ -26,9 +26,49 @@ impl Digest {
     }
 }
 
+impl Digest {
+    /// What stands before the first event of a chain.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// Returns the next link of a chain: the digest of the last one's text and of `line`, each ended by a
+    /// newline. So `printf '%s\n%s\n' "$last" "$line" | sha256sum` gives the same.
+    #[must_use]
+    pub fn chain(&self, line: &str) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(self.hex());
+        hasher.update(b"\n");
+        hasher.update(line.as_bytes());
+        hasher.update(b"\n");
+        Self(hasher.finalize().into())
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Takes the bytes of a digest.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    fn hex(&self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        text
+    }
+}
+
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // Hexadecimal digits are ASCII.
+        f.write_str(std::str::from_utf8(&self.hex()).unwrap_or_default())
     }
 }
 
@@ -87,6 +127,13 @@ mod tests {
         for bad in ["", "ba", &text[1..], &format!("{}é", &text[..62]), &text.replace('b', "+")] {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_chain_is_what_sha256sum_says() {
+        let expected = Digest::of(format!("{}\n{{\"a\":1}}\n", Digest::ZERO).as_bytes());
+        assert_eq!(Digest::ZERO.chain("{\"a\":1}"), expected);
+        assert_eq!(Digest::ZERO.to_string(), "0".repeat(64));
     }
 
     #[test]

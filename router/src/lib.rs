@@ -6,6 +6,30 @@ mod python_text;
 
 pub mod digest;
 
+pub mod clock;
+
+pub mod id;
+
+pub mod json;
+
+pub mod secret;
+
+pub mod request;
+
+pub mod event;
+
+pub mod schema;
+
+pub mod run;
+
+pub mod store;
+
+pub mod view;
+
+pub mod replay;
+
+pub mod bundle;
+
 pub mod config;
 
 mod sandbox;
@@ -16,9 +40,25 @@ pub mod check;
 
 pub mod registry;
 
+pub mod gate;
+
+mod host;
+
+mod recorder;
+
+pub mod outcome;
+
+mod dispatch;
+
+mod recover;
+
+pub mod router;
+
 pub mod code;
 
 pub mod template;
+
+pub mod app;
 
 pub mod cli;
 

@@ -21,7 +21,6 @@ mod metadata;
 mod notice;
 mod opened;
 mod search;
-mod secrets;
 mod side_effects;
 mod verdict;
 pub mod versions;
@@ -48,12 +47,12 @@ pub use search::{AdapterPath, library_name, module_name};
 use crate::config::Environment;
 use crate::digest::Digest;
 use crate::sandbox::Limits;
+use crate::secret::{Secrets, secret_values};
 use dry_run::Outcome;
 use image::Image;
 use library::{Factory, Stage};
 use manifest::ManifestView;
 use opened::call_error;
-use secrets::Secrets;
 use verdict::Verdict;
 use wire::{Job, Observations, Task};
 
@@ -245,7 +244,7 @@ impl Loader {
         let manifest = record.manifest.as_ref().filter(|manifest| manifest.is_object());
         let view = manifest.map(ManifestView::read);
         let config = config_schema::apply(view.as_ref(), &config);
-        let secrets = Secrets::of(&config.config);
+        let secrets = Secrets::empty().with_hidden_values(secret_values(&config.config));
         Ok(Opened { factory_ref, path, image, record, view, adapter_id, config, secrets })
     }
 

@@ -105,6 +105,12 @@ impl Registry {
         self.get(&self.default_adapter_id)
     }
 
+    /// Returns the id of the default adapter.
+    #[must_use]
+    pub fn default_adapter_id(&self) -> &str {
+        &self.default_adapter_id
+    }
+
     /// Lists the adapters in the order of their ids.
     pub fn adapters(&self) -> impl Iterator<Item = &Adapter> {
         self.adapters.values()

@@ -40,6 +40,9 @@ fn first_command_ends_as_shown() {
 #[test]
 fn embedding_example_names_what_exists() {
     // Compiled here, because the README is no doc-test.
+    use nexus_router::request::Request;
+    use nexus_router::router::{Options, Router};
+    use nexus_router::store::{Status, Store};
     use nexus_router::{Registry, load_adapter};
     use serde_json::json;
     let load = || -> Result<Registry, Box<dyn std::error::Error>> {
@@ -59,6 +62,18 @@ fn embedding_example_names_what_exists() {
     }
     let registry = load().unwrap();
     assert_eq!(registry.get_default().unwrap().adapter_kind(), "http");
+    let world = World::new();
+    let store = Store::open(&world.path("runs.db")).unwrap();
+    let router = Router::new(store, registry, Options::default()).unwrap();
+    let request = Request::parse(br#"{"goal": "look around"}"#).unwrap();
+    assert_eq!(router.run_blocking(request).unwrap().status, Status::Completed);
+    for name in [
+        "Store::open(",
+        "Router::new(store, registry, Options::default())?",
+        "router.run_blocking(Request::parse(br#\"{\"goal\": \"look around\"}\"#)?)?",
+    ] {
+        assert!(readme.contains(name), "{name}");
+    }
 }
 
 /// A directory with the program and the adapters of the repository, as after a build.

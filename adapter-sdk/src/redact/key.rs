@@ -1,8 +1,10 @@
 //! Decides by its name whether a key holds a secret.
 
+use super::glance;
+
 /// What a key says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub enum Class {
     /// Nothing secret.
     Plain,
     /// A secret, unless it is a number, a boolean or null.
@@ -120,6 +122,10 @@ const ABOUT: &[&str] = &[
 
 /// Returns the class of a key.
 pub(super) fn class(key: &str) -> Class {
+    if glance::is_plain_key(key) { Class::Plain } else { class_of_words(key) }
+}
+
+fn class_of_words(key: &str) -> Class {
     let words = words(key);
     let Some(last) = words.last() else { return Class::Plain };
     if ABOUT.contains(&last.as_str()) || key == "$secret" {
@@ -201,6 +207,7 @@ fn decoded(key: &str) -> Vec<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn keys_are_split_into_words() {
@@ -300,6 +307,23 @@ mod tests {
             "description",
         ] {
             assert_eq!(class(key), Class::Plain, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_secret_word_is_seen_at_a_glance() {
+        let words = [ANYWHERE, AT_THE_END].concat();
+        for word in words.into_iter().chain(["jwt", "bearer", "key", "tokens", "auth", "cred"]) {
+            assert!(!glance::is_plain_key(word), "{word}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_plain_at_a_glance_is_plain(
+            key in "([a-zA-Z%5_. -]|\u{212a}|sig|pass|pwd|db|to|ken|secret|TOKEN|ook|cred|key|api)*"
+        ) {
+            prop_assert_eq!(class(&key), class_of_words(&key));
         }
     }
 

@@ -6,33 +6,14 @@
 use super::REDACTED;
 use super::extent::{Extent, Separator, ends_with, is_literal, is_word};
 use super::key::{self, Class};
-
-/// Beginnings of tokens that their issuers made recognisable.
-const KNOWN_TOKENS: &[&str] = &[
-    "AIza",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "rk_live_",
-    "sk-ant-",
-    "sk-proj-",
-    "sk_live_",
-    "xoxa-",
-    "xoxb-",
-    "xoxp-",
-    "xoxs-",
-];
+use super::token::{holds_colon_in_base64, is_known_token};
 
 /// Words after `Bearer` in sentences about it.
 const NO_CREDENTIALS: &[&str] =
     &["auth", "authentication", "authorization", "credentials", "of", "scheme", "token", "tokens"];
 
-/// Returns the text without its secrets.
-pub(super) fn text(text: &str) -> String {
+/// Returns the text without its secrets, or nothing if it has none.
+pub(super) fn text(text: &str) -> Option<String> {
     Scan::new(text).run()
 }
 
@@ -44,7 +25,7 @@ pub(super) fn url(url: &str) -> String {
     if url.split(is_part).next().is_some_and(|start| start.contains('@')) {
         scan.authority();
     }
-    scan.run()
+    scan.run().unwrap_or_else(|| url.to_owned())
 }
 
 struct Scan<'a> {
@@ -56,15 +37,18 @@ struct Scan<'a> {
     url_end: usize,
     /// The last `@` before `url_end`.
     url_at_sign: Option<usize>,
+    /// Something was replaced, though perhaps by itself.
+    replaced: bool,
 }
 
 impl<'a> Scan<'a> {
     fn new(text: &'a str) -> Self {
         let out = String::with_capacity(text.len());
-        Self { text, extent: Extent { text }, at: 0, out, url_end: 0, url_at_sign: None }
+        let extent = Extent { text };
+        Self { text, extent, at: 0, out, url_end: 0, url_at_sign: None, replaced: false }
     }
 
-    fn run(mut self) -> String {
+    fn run(mut self) -> Option<String> {
         while let Some(character) = self.text[self.at..].chars().next() {
             if u8::try_from(character).is_ok_and(is_word) {
                 self.word();
@@ -74,7 +58,7 @@ impl<'a> Scan<'a> {
                 self.copy(self.at + character.len_utf8());
             }
         }
-        self.out
+        (self.replaced && self.out != self.text).then_some(self.out)
     }
 
     /// Handles a word, which may turn out to be a key, a scheme or a token.
@@ -253,6 +237,7 @@ impl<'a> Scan<'a> {
     fn replace(&mut self, to: usize) {
         self.out.push_str(REDACTED);
         self.at = to;
+        self.replaced = true;
     }
 }
 
@@ -278,42 +263,9 @@ fn has_plain_port(authority: &str) -> bool {
         .is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Says whether a word has the form of a token: of a known issuer, of AWS, or a signed JWT.
-fn is_known_token(word: &str) -> bool {
-    let issued = |prefix: &&str| word.strip_prefix(*prefix).is_some_and(|rest| rest.len() >= 12);
-    let aws = word.len() == 20
-        && (word.starts_with("AKIA") || word.starts_with("ASIA"))
-        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    let jwt = word.starts_with("eyJ") && word.len() >= 20 && word.matches('.').count() == 2;
-    aws || jwt || KNOWN_TOKENS.iter().any(issued)
-}
-
-/// Says whether a word is Base64 of `user:password`, as far as it is Base64 at all.
-fn holds_colon_in_base64(word: &str) -> bool {
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in word.bytes() {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return false,
-        };
-        bits = (bits << 6 | u32::from(six)) & 0xffff;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            if (bits >> count) & 0xff == u32::from(b':') {
-                return true;
-            }
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{glance, text};
     use super::*;
     use proptest::prelude::*;
 
@@ -420,6 +372,17 @@ mod tests {
             prop_assert_eq!(text(&once), once.as_str());
             let once = url(&input);
             prop_assert_eq!(url(&once), once.as_str());
+        }
+
+        #[test]
+        fn what_is_plain_at_a_glance_is_plain(
+            input in fragments(), tail in "[a-zA-Z0-9_.:=@% -]{0,24}", token in "(ghp_|AKIA|eyJ)?[A-Z.]{16}"
+        ) {
+            for input in [&input, &tail, &token, &format!("{tail} {token}"), &format!("{input}{tail}")] {
+                if glance::is_plain_text(input) {
+                    prop_assert_eq!(super::text(input), None, "{}", input);
+                }
+            }
         }
 
         #[test]

@@ -124,7 +124,7 @@ const MAX_OBJECT: u64 = 16 * 1024 * 1024;
 
 /// Reads a JSON object that was given as an option, or in a file. The text may hold secrets, so it is
 /// not repeated.
-fn read_object(option: &str, text: &str) -> Result<Object, Error> {
+pub(super) fn read_object(option: &str, text: &str) -> Result<Object, Error> {
     let hint = "write a JSON object such as '{\"key\": \"value\"}', or @FILE";
     let (text, place) = match text.strip_prefix('@') {
         None => (text.to_owned(), option.to_owned()),

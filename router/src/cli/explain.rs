@@ -22,7 +22,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         }
         return Ok(Answer::Yes);
     };
-    let Some(known) = code::find(wanted) else {
+    let known: Vec<code::Code> = code::find(wanted).collect();
+    if known.is_empty() {
         let near = code::near(wanted);
         let hint = if near.is_empty() {
             "nexus-router explain lists all codes".to_owned()
@@ -30,9 +31,11 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             format!("did you mean {}?", near.join(" or "))
         };
         return Err(Error::usage(format!("there is no code '{wanted}'"), hint));
-    };
-    output.line(&format!("{} ({})", known.code, known.kind.name()))?;
-    output.line(&format!("  {}", known.meaning))?;
-    output.line(&format!("  hint: {}", known.remedy))?;
+    }
+    for known in known {
+        output.line(&format!("{} ({})", known.code, known.kind.name()))?;
+        output.line(&format!("  {}", known.meaning))?;
+        output.line(&format!("  hint: {}", known.remedy))?;
+    }
     Ok(Answer::Yes)
 }

@@ -6,7 +6,11 @@ use serde_json::Value;
 
 use crate::check::Status;
 use crate::config::Environment;
+use crate::json;
 use crate::python_text::json_escaped;
+
+/// The widest cell, in characters.
+const MAX_CELL: usize = 80;
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -18,6 +22,16 @@ pub(super) enum Format {
     Json,
     /// For GitHub workflows: annotations.
     Github,
+}
+
+/// The format of an answer about runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Form {
+    /// For people.
+    #[default]
+    Human,
+    /// For programs.
+    Json,
 }
 
 /// A writer to standard output that knows whether colours are welcome.
@@ -48,6 +62,11 @@ impl Output {
     /// Writes JSON; what a terminal might obey is written as an escape, which means the same.
     pub(super) fn json(&mut self, value: &Value) -> std::io::Result<()> {
         self.line(&json_escaped(&serde_json::to_string_pretty(value)?))
+    }
+
+    /// Writes a value as JSON, like [`json`](Self::json).
+    pub(super) fn value(&mut self, value: &json::Value) -> std::io::Result<()> {
+        self.line(&json::to_pretty(value))
     }
 
     /// Returns the sign of a status, coloured if colours are welcome.
@@ -85,4 +104,12 @@ pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
             cells.join("  ").trim_end().to_owned()
         })
         .collect()
+}
+
+/// Cuts a cell that would push every other one off the screen.
+pub(super) fn shortened(cell: &str) -> String {
+    match cell.char_indices().nth(MAX_CELL) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
 }

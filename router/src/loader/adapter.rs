@@ -88,6 +88,7 @@ impl Adapter {
             adapter_id: "null".to_owned(),
             adapter_kind: "null".to_owned(),
             capabilities: BTreeSet::from([Capability::DryRun]),
+            starts_at_once: true,
         };
         Self {
             inner: Arc::new(Inner {
@@ -127,6 +128,12 @@ impl Adapter {
         &self.inner.description.capabilities
     }
 
+    /// Says whether a started call needs no thread while it waits.
+    #[must_use]
+    pub fn starts_at_once(&self) -> bool {
+        self.inner.description.starts_at_once
+    }
+
     /// Returns the ref that it was loaded from.
     #[must_use]
     pub fn factory_ref(&self) -> &str {
@@ -163,8 +170,28 @@ impl Adapter {
         let Backing::Library { instance, .. } = &self.inner.backing else {
             return done(Ok(null_output(call)));
         };
-        let receiver = Receiver { done: Some(Box::new(done)) };
+        let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
+        let receiver = Receiver { done: Some(done) };
         instance.start(&call.request(), CompletionV1_TO::from_value(receiver, TD_Opaque));
+    }
+
+    /// Starts a call that is text already; `done` gets the answer's text, as it crossed the ABI.
+    pub(crate) fn start_text(
+        &self,
+        request: &str,
+        done: impl FnOnce(Result<String, AdapterError>) + Send + 'static,
+    ) {
+        let Backing::Library { instance, .. } = &self.inner.backing else {
+            return done(Err(AdapterError::bug("the built-in adapter has no calls")));
+        };
+        let done = Box::new(|answer: Result<&str, &str>| {
+            done(match answer {
+                Ok(text) => checked_length(text).map(|()| text.to_owned()),
+                Err(error) => Err(read_error(error)),
+            });
+        });
+        let receiver = Receiver { done: Some(done) };
+        instance.start(request, CompletionV1_TO::from_value(receiver, TD_Opaque));
     }
 
     /// Asks a call to end early. An unknown id is no error.
@@ -208,10 +235,7 @@ pub(super) fn read_answer(answer: Result<&str, &str>) -> Result<Object, AdapterE
         output: Value,
     }
     let text = answer.map_err(read_error)?;
-    if text.len() > MAX_ANSWER {
-        let message = format!("the answer has {} bytes; the limit is {MAX_ANSWER}", text.len());
-        return Err(AdapterError::operational(code::OUTPUT_TOO_LARGE, message));
-    }
+    checked_length(text)?;
     match serde_json::from_str::<Envelope>(text) {
         Ok(Envelope { output: Value::Object(output) }) => Ok(output),
         Ok(_) => Err(AdapterError::bug("the adapter's output is not an object")),
@@ -221,6 +245,14 @@ pub(super) fn read_answer(answer: Result<&str, &str>) -> Result<Object, AdapterE
     }
 }
 
+fn checked_length(text: &str) -> Result<(), AdapterError> {
+    if text.len() <= MAX_ANSWER {
+        return Ok(());
+    }
+    let message = format!("the answer has {} bytes; the limit is {MAX_ANSWER}", text.len());
+    Err(AdapterError::operational(code::OUTPUT_TOO_LARGE, message))
+}
+
 /// Reads the error text of an adapter; a text that is none is a bug of the adapter.
 pub(super) fn read_error(text: &str) -> AdapterError {
     serde_json::from_str(text).unwrap_or_else(|_| {
@@ -228,7 +260,7 @@ pub(super) fn read_error(text: &str) -> AdapterError {
     })
 }
 
-type Done = Box<dyn FnOnce(Result<Object, AdapterError>) + Send>;
+type Done = Box<dyn FnOnce(Result<&str, &str>) + Send>;
 
 /// The host's end of a started call.
 struct Receiver {
@@ -236,7 +268,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn answer(&mut self, answer: Result<Object, AdapterError>) {
+    fn answer(&mut self, answer: Result<&str, &str>) {
         let Some(done) = self.done.take() else { return };
         // The adapter calls this; a panic of the host's own code must not unwind into it.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| done(answer))).is_err() {
@@ -247,12 +279,15 @@ impl Receiver {
 
 impl CompletionV1 for Receiver {
     fn complete(&mut self, answer: Answer) {
-        self.answer(read_answer(text_of(&answer)));
+        self.answer(text_of(&answer));
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.answer(Err(AdapterError::bug("the adapter dropped a call without an answer")));
+        // Written out: this is also what an adapter's own error looks like.
+        self.answer(Err(
+            r#"{"kind":"bug","code":"BUG_ERROR","message":"the adapter dropped a call without an answer"}"#,
+        ));
     }
 }

@@ -19,6 +19,8 @@ pub struct Description {
     pub adapter_kind: String,
     /// What it declares that it can do.
     pub capabilities: BTreeSet<Capability>,
+    /// Whether a started call needs no thread while it waits.
+    pub starts_at_once: bool,
 }
 
 /// Reads a description's text as an object, whatever its members are.
@@ -49,7 +51,8 @@ pub(super) fn admit(text: &str) -> Result<Description, (Reason, String)> {
         None => return Err(protocol("the required field 'capabilities' is missing".to_owned())),
         Some(value) => capabilities(value).map_err(|text| (Reason::CapabilitiesInvalid, text))?,
     };
-    Ok(Description { adapter_id, adapter_kind, capabilities })
+    let starts_at_once = members.get("starts_at_once").and_then(Value::as_bool).unwrap_or_default();
+    Ok(Description { adapter_id, adapter_kind, capabilities, starts_at_once })
 }
 
 /// Says whether a text can be an id or a kind.

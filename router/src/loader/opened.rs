@@ -17,9 +17,9 @@ use super::library::{OPEN_REASONS, Stage};
 use super::manifest::{self, ManifestView};
 use super::metadata::FactoryRecord;
 use super::notice::Notice;
-use super::secrets::Secrets;
 use super::versions;
 use crate::digest::Digest;
+use crate::secret::Secrets;
 
 /// A hint lists no more factories than these.
 const MAX_SHOWN: usize = 20;

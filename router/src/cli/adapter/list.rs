@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::output::{Format, Output, columns};
+use super::super::output::{Format, Output, columns, shortened};
 use super::super::{Answer, Error};
 use super::Search;
 use crate::check::{Listed, list};
 use crate::config::Environment;
 use crate::python_text::visible;
-
-/// The widest cell, in characters.
-const MAX_CELL: usize = 80;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -48,14 +45,6 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         output.line(&line)?;
     }
     Ok(Answer::Yes)
-}
-
-/// Cuts a cell that would push every other one off the screen. Manifests are foreign.
-fn shortened(cell: &str) -> String {
-    match cell.char_indices().nth(MAX_CELL) {
-        Some((end, _)) => format!("{}…", &cell[..end]),
-        None => cell.to_owned(),
-    }
 }
 
 fn as_json(entry: &Listed) -> Value {

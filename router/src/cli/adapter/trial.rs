@@ -81,7 +81,8 @@ fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
         Ok(object) => output.json(&Value::Object(object.clone())),
         Err(error) => {
             tell(&format!("error[{}]: {}", visible(&error.code), visible(&error.message)));
-            if let Some(known) = code::find(&error.code) {
+            let adapters = |known: &code::Code| known.kind == code::Kind::Adapter;
+            if let Some(known) = code::find(&error.code).find(adapters) {
                 tell(&format!("hint: {}", known.remedy));
             }
             if !error.details.is_empty() {

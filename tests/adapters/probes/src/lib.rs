@@ -1,6 +1,7 @@
 //! Adapters that exercise what ABI v1 must carry: progress, cancellation, many calls, a streamed log.
 #![forbid(unsafe_code)]
 
+mod fake;
 mod many_calls;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use nexus_router_sdk::{
 };
 use serde_json::Value;
 
+use crate::fake::Fake;
 use crate::many_calls::ManyCalls;
 
 const CAPABILITIES: &[Capability] = &[Capability::Apply];
@@ -120,6 +122,11 @@ fn many_calls(adapter_id: Option<&str>, _: Object) -> Result<ManyCalls, AdapterE
     Ok(ManyCalls::new(adapter_id.unwrap_or(many_calls::KIND)))
 }
 
+/// Does what its configuration says.
+fn fake(adapter_id: Option<&str>, config: Object) -> Result<Fake, AdapterError> {
+    Fake::new(adapter_id, &config)
+}
+
 const fn manifest(kind: &'static str) -> Manifest {
     Manifest::new(kind, CAPABILITIES).router_versions(">=1.2,<2").config(&[])
 }
@@ -130,3 +137,4 @@ export_adapter!(streamed_log, manifest("streamed_log"));
 export_adapter!(panics_in_start, manifest("panics_in_start"));
 export_adapter!(drops_completion, manifest("drops_completion"));
 export_adapter!(many_calls, manifest(many_calls::KIND));
+export_adapter!(fake);

@@ -104,6 +104,10 @@ impl Adapter for ManyCalls {
         self.timer.changed.notify_one();
     }
 
+    fn starts_at_once(&self) -> bool {
+        true
+    }
+
     fn shutdown(&self) {
         self.timer.lock().closed = true;
         self.timer.changed.notify_one();

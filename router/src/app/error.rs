@@ -1,0 +1,155 @@
+//! Why a shell gets no answer.
+
+use crate::bundle::Place;
+use crate::json::{Object, Value};
+use crate::loader::AdapterLoadError;
+use crate::{bundle, code, registry, request, router, secret, store};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The router has none.
+    #[error(transparent)]
+    Router(#[from] router::Error),
+    /// The request is not one.
+    #[error(transparent)]
+    Request(#[from] request::Error),
+    /// The store has none.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A bundle is not one, or cannot be written.
+    #[error(transparent)]
+    Bundle(bundle::Error),
+    /// An adapter did not load.
+    #[error(transparent)]
+    Load(#[from] AdapterLoadError),
+    /// Two adapters have the same id, or the default one is not there.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    /// A secret cannot be used.
+    #[error("{place}")]
+    Secret {
+        /// Where it is wanted.
+        place: String,
+        /// Why.
+        source: secret::Error,
+    },
+    /// There is no place for a store.
+    #[error("there is no place for the store: neither XDG_STATE_HOME nor HOME is set")]
+    NoPlace,
+    /// There is no such tool.
+    #[error("there is no tool '{id}'")]
+    UnknownTool {
+        /// The id.
+        id: String,
+        /// What was perhaps meant.
+        meant: Option<&'static str>,
+    },
+    /// The request of a tool is not one.
+    #[error("{message} (at {pointer:?})")]
+    Tool {
+        /// What is wrong.
+        message: String,
+        /// The JSON pointer of the value where it is wrong.
+        pointer: String,
+        /// The remedy.
+        hint: String,
+    },
+}
+
+impl From<bundle::Error> for Error {
+    fn from(error: bundle::Error) -> Self {
+        match error {
+            // A store that fails says nothing about the bundle.
+            bundle::Error::Store(error) => Self::Store(error),
+            other => Self::Bundle(other),
+        }
+    }
+}
+
+impl Error {
+    /// Returns the stable code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Router(error) => error.code(),
+            Self::Request(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Bundle(error) => error.code(),
+            Self::Load(error) => error.reason().code(),
+            Self::Registry(error) => error.code(),
+            Self::Secret { source, .. } => source.code(),
+            Self::NoPlace => "STORE_NO_PLACE",
+            Self::UnknownTool { .. } => "UNKNOWN_TOOL",
+            Self::Tool { .. } => request::Error::CODE,
+        }
+    }
+
+    /// Returns the JSON pointer of the part of the request that is wrong, if one is.
+    #[must_use]
+    pub fn pointer(&self) -> Option<&str> {
+        match self {
+            Self::Request(error) | Self::Router(router::Error::Request(error)) => {
+                Some(error.pointer())
+            }
+            Self::Bundle(bundle::Error::Invalid { place: Place::Pointer(pointer), .. })
+            | Self::Tool { pointer, .. } => Some(pointer),
+            _ => None,
+        }
+    }
+
+    /// Returns the remedy.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Router(error) => error.hint(),
+            Self::Request(error) => error.hint(),
+            Self::Store(error) => error.hint().to_owned(),
+            Self::Bundle(error) => error.hint().to_owned(),
+            Self::Load(error) => error.hint().to_owned(),
+            Self::Registry(error) => error.hint(),
+            Self::Secret { source, .. } => source.hint().to_owned(),
+            Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::NoPlace | Self::UnknownTool { .. } => {
+                let known = code::find(self.code()).next();
+                known.map(|known| known.remedy).unwrap_or_default().to_owned()
+            }
+            Self::Tool { hint, .. } => hint.clone(),
+        }
+    }
+
+    /// Returns the form that callers get; an error that carries a run tells what came of it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let known = match self {
+            Self::Router(error) => error.outcome().and_then(|known| known.to_json().into_object()),
+            _ => None,
+        };
+        let mut response = known.unwrap_or_default();
+        let mut shown = Object::new();
+        shown.insert("code", self.code());
+        shown.insert("message", full_text(self));
+        shown.insert("hint", self.hint());
+        if let Some(pointer) = self.pointer() {
+            shown.insert("pointer", pointer);
+        }
+        if let Self::Router(error) = self
+            && let Some(run_id) = error.run_id()
+        {
+            shown.insert("run_id", run_id);
+        }
+        response.insert("error", shown);
+        response.into()
+    }
+}
+
+/// Returns what an error says, with what lies behind it.
+fn full_text(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

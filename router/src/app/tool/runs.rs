@@ -1,0 +1,78 @@
+//! The tools that run plans and look at their record.
+
+use std::path::Path;
+
+use super::super::{Absent, App, Error, try_import};
+use crate::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
+use crate::clock::Clock;
+use crate::json::{Object, Value};
+use crate::replay::{self, Strictness};
+use crate::request::{ExportRequest, ImportRequest, ReplayRequest, RunToolRequest};
+use crate::store::Store;
+
+/// The name of a store that is gone with the answer, as the Python router has it.
+const IN_MEMORY: &str = ":memory:";
+
+pub(super) fn run(app: &App, request: Value) -> Result<Value, Error> {
+    let RunToolRequest { db_path, request } = RunToolRequest::read(request)?;
+    let outcome = match db_path.as_deref() {
+        None => app.router(Absent::Create)?.run_blocking(request)?,
+        Some(path) => {
+            let fleet = app.fleet()?;
+            let store = match path {
+                IN_MEMORY => Store::in_memory()?,
+                path => app.store_at(path)?,
+            };
+            app.router_on(store, &fleet)?.run_blocking(request)?
+        }
+    };
+    Ok(outcome.to_json())
+}
+
+pub(super) fn replay(app: &App, request: Value) -> Result<Value, Error> {
+    let request = ReplayRequest::read(request)?;
+    let store = app.reader_at(&request.db_path)?;
+    let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
+    Ok(match store.log(&request.run_id)? {
+        Some(log) => replay::replay(&log).to_json(strictness),
+        None => replay::not_found(&request.run_id),
+    })
+}
+
+pub(super) fn export(app: &App, request: Value) -> Result<Value, Error> {
+    let request = ExportRequest::read(request)?;
+    let store = app.reader_at(&request.db_path)?;
+    let Some(log) = store.log(&request.run_id)? else {
+        return Ok(bundle::not_found(&request.run_id));
+    };
+    let provenance =
+        if request.include_provenance { Provenance::Include } else { Provenance::Omit };
+    let exported = bundle::export(&log, &Source::of(&store), provenance, Clock::System.now())?;
+    let mut response = Object::new();
+    response.insert("ok", true);
+    response.insert("artifact", exported.to_json()?);
+    Ok(response.into())
+}
+
+pub(super) fn import(app: &App, request: Value) -> Result<Value, Error> {
+    let request = ImportRequest::read(request)?;
+    let options = ImportOptions {
+        mode: request.mode,
+        new_run_id: request.new_run_id,
+        check: if request.verify_digest { Check::Verify } else { Check::Skip },
+        replays: if request.replay_after_import { Replays::Report } else { Replays::Never },
+        ..ImportOptions::new(Clock::System.now())
+    };
+    let imported = || {
+        if !Path::new(&request.db_path).exists() {
+            try_import(&request.bundle, &options)?;
+        }
+        Ok(bundle::import_value(&app.store_at(&request.db_path)?, &request.bundle, &options)?)
+    };
+    match imported() {
+        Ok(imported) => Ok(imported.to_json()),
+        // What is wrong with the bundle is the answer.
+        Err(Error::Bundle(error)) => Ok(error.to_json()),
+        Err(error) => Err(error),
+    }
+}

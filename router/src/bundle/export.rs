@@ -1,0 +1,174 @@
+//! Writes a bundle.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Error, VERSION, canonical};
+use crate::clock::Timestamp;
+use crate::digest::Digest;
+use crate::json::{self, Limits, Object, Value};
+use crate::store::{Log, RunRecord, Store};
+
+/// Where a log comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The file's name. Its directory is nobody's business elsewhere.
+    name: String,
+    payloads: Payloads,
+}
+
+/// In which form a source keeps payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Payloads {
+    /// As canonical text.
+    Canonical,
+    /// As the Python router wrote them.
+    Python,
+}
+
+impl Source {
+    /// Says where the logs of a store come from.
+    #[must_use]
+    pub fn of(store: &Store) -> Self {
+        let name = store.path().and_then(|path| path.file_name());
+        Self {
+            name: name
+                .map_or_else(|| ":memory:".into(), |name| name.to_string_lossy().into_owned()),
+            payloads: if store.is_python() { Payloads::Python } else { Payloads::Canonical },
+        }
+    }
+}
+
+/// Whether a bundle says where it comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provenance {
+    /// It does.
+    #[default]
+    Include,
+    /// It does not.
+    Omit,
+}
+
+/// A bundle, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The bundle.
+    pub text: String,
+    /// The digest of its run and events.
+    pub digest: Digest,
+}
+
+impl Exported {
+    /// Returns the bundle as a value.
+    ///
+    /// # Errors
+    /// When the stored events are damaged.
+    pub fn to_json(&self) -> Result<Value, Error> {
+        Ok(json::parse(self.text.as_bytes(), Limits::BUNDLE)?)
+    }
+}
+
+/// Writes a run as a bundle. Stored lines are canonical, so they are only put together.
+///
+/// # Errors
+/// When the log is of a Python store and holds what JSON cannot say.
+pub fn export(
+    log: &Log,
+    source: &Source,
+    provenance: Provenance,
+    now: Timestamp,
+) -> Result<Exported, Error> {
+    let record = &log.record;
+    match source.payloads {
+        Payloads::Canonical => Ok(splice(log, source, provenance, now)),
+        Payloads::Python => {
+            let lines = canonical(log).map_err(|unreadable| Error::Unreadable {
+                run_id: record.header.run_id.clone(),
+                reason: unreadable.to_string(),
+            })?;
+            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, now))
+        }
+    }
+}
+
+/// Writes a run of a store of ours as a bundle.
+pub(super) fn splice(
+    log: &Log,
+    source: &Source,
+    provenance: Provenance,
+    now: Timestamp,
+) -> Exported {
+    let Log { record, bodies } = log;
+    write(record, bodies, record.progress.head, &source.name, provenance, now)
+}
+
+fn write(
+    record: &RunRecord,
+    bodies: &[String],
+    head: Digest,
+    source: &str,
+    provenance: Provenance,
+    now: Timestamp,
+) -> Exported {
+    let mut text = String::with_capacity(bodies.iter().map(String::len).sum::<usize>() + 2048);
+    text.push_str("{\"bundle_version\":");
+    json::write_canonical_str(&mut text, VERSION);
+    text.push_str(",\"exported_at\":");
+    json::write_canonical_str(&mut text, &now.to_string());
+    text.push(',');
+    // The digest is that of an object with these two members alone.
+    let covered = text.len();
+    text.push_str("\"events\":[");
+    for (index, line) in bodies.iter().flat_map(|body| body.lines()).enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(line);
+    }
+    text.push_str("],\"run\":");
+    json::write_canonical_object(&mut text, &run(record));
+    let digest = digest(&text[covered..]);
+    text.push_str(&format!(",\"digests\":{{\"sha256\":\"{digest}\"}}"));
+    text.push_str(&format!(",\"chain\":{{\"alg\":\"sha256\",\"head\":\"{head}\"}}"));
+    if provenance == Provenance::Include {
+        let mut provenance = Object::new();
+        provenance.insert("export_method", "nexus-router.export");
+        provenance.insert("export_version", VERSION);
+        provenance.insert("source_db_path", source);
+        provenance.insert("source_run_id", record.header.run_id.as_str());
+        text.push_str(",\"provenance\":");
+        json::write_canonical_object(&mut text, &provenance);
+    }
+    text.push('}');
+    Exported { text, digest }
+}
+
+fn run(record: &RunRecord) -> Object {
+    let mut run = Object::with_capacity(5);
+    run.insert("created_at", record.header.created_at.as_str());
+    run.insert("goal", record.header.goal.as_str());
+    run.insert("mode", record.header.mode.as_str());
+    run.insert("run_id", record.header.run_id.as_str());
+    run.insert("status", record.progress.status.name());
+    run
+}
+
+/// Returns the digest of an object, given the text of its members.
+fn digest(members: &str) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update("{");
+    hasher.update(members);
+    hasher.update("}");
+    Digest::from_bytes(hasher.finalize().into())
+}
+
+/// Returns the form that callers get when there is no such run.
+#[must_use]
+pub fn not_found(run_id: &str) -> Value {
+    let mut error = Object::new();
+    error.insert("code", "RUN_NOT_FOUND");
+    error.insert("message", format!("Run {run_id} not found"));
+    let mut response = Object::new();
+    response.insert("ok", false);
+    response.insert("error", error);
+    response.into()
+}

@@ -1,0 +1,154 @@
+//! `nexus-router run REQUEST`.
+
+use std::io::Read as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::options::RouterOptions;
+use super::output::{Form, Output, tell};
+use super::timeline::{self, Bars};
+use super::{Answer, Error};
+use crate::app::{Absent, Timeline};
+use crate::config::Environment;
+use crate::json::Limits;
+use crate::loader::{Notice, NoticeSink, log_notices};
+use crate::outcome::Outcome;
+use crate::python_text::visible;
+use crate::request::Request;
+use crate::router::{self, Router};
+use crate::store::Status;
+
+/// How often a run is asked to end that has not entered its name yet.
+const AGAIN: Duration = Duration::from_millis(20);
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The file with the request, or - for standard input.
+    request: String,
+    #[command(flatten)]
+    router: RouterOptions,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    /// Print nothing but the id of the run.
+    #[arg(long, conflicts_with = "format")]
+    id_only: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
+    // Everything that may be refused comes before the store, which may have to be made.
+    let request = Request::parse(&read_input(&arguments.request, Limits::REQUEST)?)
+        .map_err(|error| Error::App(error.into()))?;
+    let app = arguments.router.app(environment)?.with_notices(notices());
+    let router = app.router(Absent::Create)?;
+    tell_orphans(&router);
+    let answer = interruptible(&router, request)?;
+    let mut output = Output::new(environment);
+    let known = match &answer {
+        Ok(outcome) => Some(outcome),
+        Err(error) => error.outcome(),
+    };
+    if let Some(outcome) = known {
+        match (arguments.id_only, arguments.format) {
+            (true, _) => output.line(&outcome.run_id)?,
+            (false, Form::Json) => output.value(&router::response(&answer))?,
+            (false, Form::Human) => human(&mut output, &router, outcome)?,
+        }
+    }
+    let outcome = answer.map_err(|error| Error::App(error.into()))?;
+    Ok(if outcome.status == Status::Completed { Answer::Yes } else { Answer::No })
+}
+
+/// Reads a file or standard input, but no more than shows that it is too large.
+pub(super) fn read_input(name: &str, limits: Limits) -> Result<Vec<u8>, Error> {
+    let limit = u64::try_from(limits.bytes).unwrap_or(u64::MAX).saturating_add(1);
+    let mut bytes = Vec::new();
+    let read = match name {
+        "-" => std::io::stdin().lock().take(limit).read_to_end(&mut bytes),
+        file => std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| {
+        Error::usage(format!("cannot read {name}: {error}"), "name a file, or - for standard input")
+    })?;
+    Ok(bytes)
+}
+
+/// Shows people what adapters produce for them, and leaves the rest to the log.
+fn notices() -> NoticeSink {
+    let log = log_notices();
+    Arc::new(move |notice| match notice {
+        Notice::Output { text, .. } => tell(&format!("output: {}", visible(text.trim_end()))),
+        other => log(other),
+    })
+}
+
+fn tell_orphans(router: &Router) {
+    match router.store().orphans().map(|orphans| orphans.len()) {
+        Ok(0) => {}
+        Ok(1) => tell("hint: a run was left by a process that is gone; nexus-router runs recover"),
+        Ok(left) => tell(&format!(
+            "hint: {left} runs were left by a process that is gone; nexus-router runs recover"
+        )),
+        Err(error) => tracing::warn!(%error, "the store could not be asked for runs left behind"),
+    }
+}
+
+/// Carries out a request. The first interrupt ends the run in order, the second this process.
+fn interruptible(
+    router: &Router,
+    request: Request,
+) -> Result<Result<Outcome, router::Error>, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| router::Error::Threads(error.to_string()));
+    let runtime = runtime.map_err(|error| Error::App(error.into()))?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut run = pin!(router.run(request));
+        let mut ending = false;
+        loop {
+            tokio::select! {
+                answer = &mut run => return Ok(answer),
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                () = tokio::time::sleep(AGAIN), if ending => {
+                    cancel(router);
+                    continue;
+                }
+            }
+            if ending {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL)
+                    .map_err(std::io::Error::from)?;
+            }
+            tell("cancelling the run; interrupt again to kill this process");
+            ending = true;
+            cancel(router);
+        }
+    })
+}
+
+fn cancel(router: &Router) {
+    for run_id in router.live() {
+        router.cancel(&run_id);
+    }
+}
+
+fn human(output: &mut Output, router: &Router, outcome: &Outcome) -> std::io::Result<()> {
+    // The record has the times. A store that fails now must not hide what came of the run.
+    let log = router.store().log(&outcome.run_id).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the record of the run could not be read");
+        None
+    });
+    let Some(log) = log else {
+        return output.line(&format!("{} run {}", outcome.status.name(), outcome.run_id));
+    };
+    let timeline = Timeline::of(&log);
+    for line in timeline::steps(output, &timeline, Bars::Left) {
+        output.line(&line)?;
+    }
+    output.line(&timeline::summary(&timeline))
+}

@@ -1,0 +1,378 @@
+//! The course of a run: plan, selection, steps, provenance, end; from the beginning or from where a
+//! process that is gone left off.
+
+mod ending;
+mod resuming;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nexus_router_sdk::{AdapterError, ErrorKind};
+use tokio::sync::Notify;
+
+use crate::event::{Failure, Payload, PlanSource};
+use crate::gate::{self, Effects, Permit, Selection, Verdict};
+use crate::host::{Host, Patience};
+use crate::json::{Object, Value};
+use crate::outcome::{Choice, StepError, StepResult, StepStatus};
+use crate::recorder::Recorder;
+use crate::registry::Registry;
+use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
+use crate::run::{Illegal, Phase};
+use crate::secret::Secrets;
+use crate::store;
+
+/// What a run needs from its surroundings.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) registry: Registry,
+    pub(crate) secrets: Secrets,
+    pub(crate) host: Host,
+}
+
+/// Why a run could not be carried through.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The store could not record it.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// It would have become illegal, which is a mistake in this program.
+    #[error("the run would have become illegal: {0}")]
+    Illegal(#[from] Illegal),
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    recorder: Recorder,
+    /// The request as recorded, without its goal and its plan.
+    request: Object,
+    /// The plan as given, with its secrets.
+    plan: Arc<Vec<Step>>,
+    plan_given: bool,
+    /// The plan as recorded, where that differs.
+    redacted_plan: Option<Vec<Object>>,
+    mode: Mode,
+    policy: Policy,
+    timeout: Option<Duration>,
+    selected: Vec<Choice>,
+    /// The adapter of the last call.
+    called: String,
+    results: Vec<StepResult>,
+    /// The text of the provenance.
+    provenance: Option<String>,
+    failure: Option<Failure>,
+    cancelled: Arc<Cancel>,
+}
+
+/// Whether a caller gave a run up.
+#[derive(Debug, Default)]
+pub(crate) struct Cancel {
+    pub(crate) asked: std::sync::atomic::AtomicBool,
+    pub(crate) notify: Notify,
+}
+
+impl Cancel {
+    pub(crate) fn cancel(&self) {
+        self.asked.store(true, std::sync::atomic::Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    fn is_asked(&self) -> bool {
+        self.asked.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+/// A request without its secrets, where that differs from what was given.
+#[derive(Debug, Default)]
+pub(crate) struct Redacted {
+    pub(crate) request: Option<Object>,
+    pub(crate) plan: Option<Vec<Object>>,
+}
+
+impl Execution {
+    /// Begins a run.
+    pub(crate) fn begin(
+        recorder: Recorder,
+        request: Request,
+        redacted: Redacted,
+        cancelled: Arc<Cancel>,
+    ) -> Self {
+        let (mode, policy, timeout) = (request.mode(), request.policy(), request.timeout());
+        let plan_given = request.plan_given();
+        let (raw, plan) = request.into_parts();
+        let mut request = redacted.request.unwrap_or(raw);
+        request.remove("goal");
+        Self {
+            recorder,
+            request,
+            plan: Arc::new(plan),
+            plan_given,
+            redacted_plan: redacted.plan,
+            mode,
+            policy,
+            timeout,
+            selected: Vec::new(),
+            called: String::new(),
+            results: Vec::new(),
+            provenance: None,
+            failure: None,
+            cancelled,
+        }
+    }
+
+    /// Returns the step as it is recorded.
+    fn recorded(&self, index: usize) -> &Object {
+        match &self.redacted_plan {
+            Some(plan) => &plan[index],
+            None => self.plan[index].raw(),
+        }
+    }
+
+    pub(crate) const fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn select(&self, around: &Surroundings) -> Result<Selection, Failure> {
+        gate::select(&around.registry, Dispatch::of(&self.request), &self.plan)
+    }
+
+    /// Carries the run through to its end.
+    pub(crate) async fn carry_out(&mut self, around: &Surroundings) -> Result<(), Broken> {
+        let failure = self.course(around).await?;
+        self.end(failure).await
+    }
+
+    async fn course(&mut self, around: &Surroundings) -> Result<Option<Failure>, Broken> {
+        if self.recorder.run().phase() == Phase::Empty {
+            self.record_beginning()?;
+        }
+        if self.recorder.run().phase() == Phase::Provenanced {
+            return Ok(self.failure_of_steps());
+        }
+        let selection = match self.select(around) {
+            Ok(selection) => selection,
+            Err(failure) => return Ok(Some(failure)),
+        };
+        self.record_selection(&selection)?;
+        let plan_steps = self.plan.len() as u64;
+        if let Some(max_steps) = self.policy.max_steps.filter(|max| plan_steps > *max) {
+            return Ok(Some(Failure::MaxSteps { max_steps, plan_steps }));
+        }
+        let end = self.timeout.map(|timeout| Instant::now() + timeout);
+        self.finish_open_step(around, &selection, end).await?;
+        loop {
+            if let Some(failure) = self.bug() {
+                return Ok(Some(failure));
+            }
+            let failed = self.failure_of_steps();
+            if failed.is_some() && self.policy.on_error == OnError::Stop {
+                return Ok(failed);
+            }
+            let index = self.recorder.run().steps_started();
+            if index >= self.plan.len() {
+                return Ok(failed);
+            }
+            if self.cancelled.is_asked() {
+                return Ok(Some(Failure::Cancelled));
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                let timeout = self.timeout.unwrap_or_default().as_millis();
+                let timeout_ms = u64::try_from(timeout).unwrap_or(u64::MAX);
+                return Ok(Some(Failure::TimedOut { timeout_ms }));
+            }
+            let step_id = self.recorder.run().plan()[index].clone();
+            self.recorder.record(&Payload::StepStarted { step_id: &step_id })?;
+            self.step(around, &selection, index, 1, end).await?;
+        }
+    }
+
+    fn record_beginning(&mut self) -> Result<(), Illegal> {
+        let header = Arc::clone(self.recorder.header());
+        self.recorder.record(&Payload::RunStarted {
+            mode: &header.mode,
+            goal: &header.goal,
+            request: &self.request,
+            continues_on_error: self.policy.on_error == OnError::Continue,
+        })?;
+        let plan: Vec<&Object> = match &self.redacted_plan {
+            Some(plan) => plan.iter().collect(),
+            None => self.plan.iter().map(Step::raw).collect(),
+        };
+        self.recorder.record(&Payload::PlanCreated {
+            plan: &plan,
+            source: if self.plan_given { PlanSource::Request } else { PlanSource::None },
+            redacted: self.redacted_plan.is_some(),
+        })
+    }
+
+    /// Records the adapters that were not recorded before.
+    fn record_selection(&mut self, selection: &Selection) -> Result<(), Illegal> {
+        for chosen in &selection.adapters {
+            let adapter_id = chosen.adapter.adapter_id();
+            if self.recorder.run().selected().iter().any(|selected| selected == adapter_id) {
+                continue;
+            }
+            let library = chosen.adapter.digest().map(|digest| digest.to_string());
+            self.recorder.record(&Payload::DispatchSelected {
+                adapter_id,
+                adapter_kind: chosen.adapter.adapter_kind(),
+                capabilities: &chosen.capabilities,
+                selection_source: chosen.source.name(),
+                library,
+            })?;
+            self.selected.push(Choice {
+                adapter_id: adapter_id.to_owned(),
+                adapter_kind: chosen.adapter.adapter_kind().to_owned(),
+                selection_source: chosen.source.name().to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Requests a call and makes it, if the gate lets it through.
+    async fn step(
+        &mut self,
+        around: &Surroundings,
+        selection: &Selection,
+        index: usize,
+        attempt: u64,
+        end: Option<Instant>,
+    ) -> Result<(), Broken> {
+        let plan = Arc::clone(&self.plan);
+        let step = &plan[index];
+        let chosen = &selection.adapters[selection.of_step[index]];
+        let adapter_id = chosen.adapter.adapter_id();
+        let step_id = self.recorder.run().plan()[index].clone();
+        let nothing = Object::new();
+        let recorded = match &self.redacted_plan {
+            Some(plan) => &plan[index],
+            None => step.raw(),
+        };
+        let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
+        self.recorder.record(&Payload::ToolCallRequested {
+            step_id: &step_id,
+            call,
+            adapter_id,
+            adapter_capabilities: &chosen.capabilities,
+            attempt,
+        })?;
+        adapter_id.clone_into(&mut self.called);
+        let verdict = gate::admit(self.mode, self.policy, chosen, step, &around.secrets);
+        let (answer, time) = match verdict {
+            Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO),
+            Verdict::Deny(denial) => (Err(denial), Duration::ZERO),
+            Verdict::Call(permit) => self.call(around, permit, step.timeout(), index, end).await?,
+        };
+        let result = self.result(step_id, answer, &around.secrets);
+        self.record_result(&result, time)?;
+        self.results.push(result);
+        Ok(self.complete_step(index)?)
+    }
+
+    /// Makes a call: on disk before, if it may have effects.
+    async fn call(
+        &mut self,
+        around: &Surroundings,
+        permit: Permit<'_>,
+        timeout: Option<Duration>,
+        index: usize,
+        end: Option<Instant>,
+    ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
+        if permit.effects() == Effects::External {
+            self.recorder.commit().await?;
+        }
+        let call_id = format!("{}/{index}", self.recorder.header().run_id);
+        let cancelled = Arc::clone(&self.cancelled);
+        let patience =
+            Patience { call_id: &call_id, step: timeout, run: end, cancelled: &cancelled.notify };
+        let recorder = &mut self.recorder;
+        let answered = around.host.call(permit, patience, || recorder.flush()).await;
+        Ok((answered.answer, answered.time))
+    }
+
+    /// Makes the result that is recorded and answered: free of secrets.
+    fn result(
+        &self,
+        step_id: String,
+        answer: Result<Object, AdapterError>,
+        secrets: &Secrets,
+    ) -> StepResult {
+        let simulated = self.mode == Mode::DryRun;
+        match answer {
+            Ok(mut output) => {
+                output.insert("adapter_id", self.called.as_str());
+                let output = secrets.redact_object(&output).unwrap_or(output);
+                StepResult { step_id, status: StepStatus::Ok, simulated, output, error: None }
+            }
+            Err(error) => {
+                let mut error = StepError::of(error);
+                if let Some(message) = secrets.redact_text(&error.message) {
+                    error.message = message;
+                }
+                if let Some(details) = secrets.redact_object(&error.details) {
+                    error.details = details;
+                }
+                let status = StepStatus::Error;
+                StepResult { step_id, status, simulated, output: Object::new(), error: Some(error) }
+            }
+        }
+    }
+
+    fn record_result(&mut self, result: &StepResult, time: Duration) -> Result<(), Illegal> {
+        let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (step_id, adapter_id) = (&result.step_id, &self.called);
+        self.recorder.record(&match &result.error {
+            None => Payload::ToolCallSucceeded {
+                step_id,
+                simulated: result.simulated,
+                output: &result.output,
+                adapter_id,
+                duration_ms,
+            },
+            Some(error) => Payload::ToolCallFailed {
+                step_id,
+                error_kind: error.kind_name(),
+                error_code: &error.code,
+                message: &error.message,
+                details: &error.details,
+                adapter_id,
+                duration_ms,
+            },
+        })
+    }
+
+    fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
+        let failed = self.recorder.run().phase() != Phase::Answered;
+        let status = if failed { StepStatus::Error } else { StepStatus::Ok };
+        let step_id = self.recorder.run().plan()[index].clone();
+        let (step_id, status) = (step_id.as_str(), status.name());
+        self.recorder.record(&Payload::StepCompleted { step_id, status })
+    }
+
+    fn bug(&self) -> Option<Failure> {
+        let last = self.results.last()?;
+        let error = last.error.as_ref().filter(|error| error.kind == ErrorKind::Bug)?;
+        Some(Failure::Bug { step_id: last.step_id.clone(), code: error.code.clone() })
+    }
+
+    fn failure_of_steps(&self) -> Option<Failure> {
+        if let Some(failure) = self.bug() {
+            return Some(failure);
+        }
+        let first = self.results.iter().find(|result| result.status == StepStatus::Error)?;
+        let code = first.error.as_ref().map(|error| error.code.clone()).unwrap_or_default();
+        Some(Failure::Step { step_id: first.step_id.clone(), code })
+    }
+}
+
+/// What is said of a call that is not made.
+fn simulation(adapter_id: &str, call: &Object) -> Object {
+    let member = |key| call.get(key).cloned().unwrap_or(Value::Null);
+    let mut output = Object::new();
+    output.insert("simulated", true);
+    output.insert("adapter_id", adapter_id);
+    output.insert("tool", member("tool"));
+    output.insert("method", member("method"));
+    output
+}

@@ -1,0 +1,117 @@
+//! How a run ends: what is open is closed, the provenance recorded, and the outcome told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nexus_router_sdk::ErrorKind;
+
+use super::{Broken, Execution};
+use crate::event::{Failure, Payload, PlanSource, Provenance};
+use crate::json::Object;
+use crate::outcome::{
+    NO_PROVENANCE, Outcome, StepError, interrupted, provenance_digest, skipped,
+};
+use crate::request::{Mode, Step};
+use crate::run::{Illegal, Phase};
+use crate::store::Status;
+
+impl Execution {
+    /// Ends the run: what is open is closed, the provenance written, and all of it made durable.
+    pub(crate) async fn end(&mut self, failure: Option<Failure>) -> Result<(), Broken> {
+        self.failure = failure;
+        self.record_end()?;
+        Ok(self.recorder.commit().await?)
+    }
+
+    /// Ends the run without waiting for the store, which may be unable to record it at present.
+    pub(crate) fn end_later(&mut self, failure: Failure) -> Result<(), Illegal> {
+        self.failure = Some(failure);
+        self.record_end()?;
+        self.recorder.owe();
+        Ok(())
+    }
+
+    fn record_end(&mut self) -> Result<(), Illegal> {
+        self.close_open_step()?;
+        if self.recorder.run().phase() == Phase::Started {
+            let source = PlanSource::Lost;
+            self.recorder.record(&Payload::PlanCreated { plan: &[], source, redacted: false })?;
+        }
+        let run = self.recorder.run();
+        // A run that did nothing has nothing to show.
+        let idle = run.steps_started() == 0 && self.failure.is_some();
+        if run.phase() == Phase::Ready && !idle {
+            let steps: Vec<&Object> =
+                (0..run.plan().len()).map(|index| self.recorded(index)).collect();
+            let plan = self.plan_given.then_some(&steps[..]);
+            let header = self.recorder.header();
+            let provenance = Provenance {
+                prov_id: self.recorder.next_event_id().to_string(),
+                run_id: header.run_id.clone(),
+                digest: provenance_digest(&header.goal, &self.request, plan, &self.results),
+            };
+            self.recorder.record(&Payload::ProvenanceEmitted(&provenance))?;
+            let mut text = String::new();
+            provenance.write(&mut text);
+            self.provenance = Some(text);
+        }
+        match &self.failure {
+            None => self.recorder.record(&Payload::RunCompleted),
+            Some(failure) => self.recorder.record(&Payload::RunFailed(failure)),
+        }
+    }
+
+    /// Records that a step which is open will not be finished.
+    fn close_open_step(&mut self) -> Result<(), Illegal> {
+        let run = self.recorder.run();
+        let Some(step_id) = run.open_step().map(str::to_owned) else { return Ok(()) };
+        let (phase, index) = (run.phase(), run.steps_started() - 1);
+        let mut result = interrupted(&step_id, self.mode == Mode::DryRun);
+        if let Phase::Called(_) = phase {
+            let mut details = Object::new();
+            details.insert("in_doubt", true);
+            result.error = Some(StepError {
+                kind: ErrorKind::Operational,
+                code: "INTERRUPTED".to_owned(),
+                message: "nobody knows what the call did".to_owned(),
+                details,
+            });
+            self.record_result(&result, Duration::ZERO)?;
+        }
+        if matches!(phase, Phase::Called(_) | Phase::StepOpen) {
+            self.results.push(result);
+        }
+        self.complete_step(index)
+    }
+
+    /// Returns what came of the run.
+    pub(crate) fn into_outcome(self) -> Outcome {
+        let run = self.recorder.run();
+        let status = match run.phase() {
+            Phase::Completed => Status::Completed,
+            Phase::Failed => Status::Failed,
+            _ => Status::Running,
+        };
+        let mut results = self.results;
+        for step_id in run.plan().iter().skip(results.len()) {
+            results.push(skipped(step_id, self.mode == Mode::DryRun));
+        }
+        let error = self.failure.as_ref().and_then(Failure::error);
+        let plan = match self.redacted_plan {
+            Some(plan) => plan,
+            None => Arc::unwrap_or_clone(self.plan).into_iter().map(Step::into_raw).collect(),
+        };
+        Outcome {
+            run_id: self.recorder.header().run_id.clone(),
+            status,
+            mode: self.recorder.header().mode.clone(),
+            plan,
+            selected: self.selected,
+            results,
+            reason: run.last_failure_reason().map(str::to_owned),
+            error: error.map(|(code, message)| (code.to_owned(), message)),
+            provenance: self.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
+            events: run.events(),
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! What our own events say: one variant per kind, and its canonical text.
+
+use std::borrow::Cow;
+
+use super::{Fact, Kind, Planned, PlannedStep, Requested, Started};
+use crate::digest::Digest;
+use crate::json::{self, Object, Value};
+
+/// The payload of an event that we write. All texts and values in it are free of secrets already.
+#[derive(Clone, Debug)]
+pub enum Payload<'a> {
+    /// The run exists.
+    RunStarted {
+        /// `dry_run` or `apply`.
+        mode: &'a str,
+        /// What the run is for.
+        goal: &'a str,
+        /// The request's other members as recorded, without goal and plan.
+        request: &'a Object,
+        /// Whether steps go on after one that failed, as the request says.
+        continues_on_error: bool,
+    },
+    /// The plan is fixed.
+    PlanCreated {
+        /// The steps as recorded.
+        plan: &'a [&'a Object],
+        /// Where it comes from.
+        source: PlanSource,
+        /// Whether secrets were taken out of it, so that it cannot be carried out from the record.
+        redacted: bool,
+    },
+    /// An adapter was chosen.
+    DispatchSelected {
+        /// The adapter.
+        adapter_id: &'a str,
+        /// Its kind.
+        adapter_kind: &'a str,
+        /// What it declares, sorted.
+        capabilities: &'a [&'a str],
+        /// Who chose it: `step`, `request` or `default`.
+        selection_source: &'a str,
+        /// The digest of its library.
+        library: Option<String>,
+    },
+    /// A step begins.
+    StepStarted {
+        /// The step.
+        step_id: &'a str,
+    },
+    /// A call is about to be made.
+    ToolCallRequested {
+        /// The step.
+        step_id: &'a str,
+        /// Tool, method and arguments as recorded.
+        call: &'a Object,
+        /// The adapter.
+        adapter_id: &'a str,
+        /// What the adapter declares, sorted.
+        adapter_capabilities: &'a [&'a str],
+        /// How often it was requested, this time included.
+        attempt: u64,
+    },
+    /// A call was answered.
+    ToolCallSucceeded {
+        /// The step.
+        step_id: &'a str,
+        /// Whether nothing was really done.
+        simulated: bool,
+        /// The answer as recorded.
+        output: &'a Object,
+        /// The adapter.
+        adapter_id: &'a str,
+        /// How long the call took.
+        duration_ms: u64,
+    },
+    /// A call failed, or was denied.
+    ToolCallFailed {
+        /// The step.
+        step_id: &'a str,
+        /// `operational` or `bug`.
+        error_kind: &'a str,
+        /// The stable code.
+        error_code: &'a str,
+        /// What went wrong.
+        message: &'a str,
+        /// What else is known.
+        details: &'a Object,
+        /// The adapter.
+        adapter_id: &'a str,
+        /// How long the call took.
+        duration_ms: u64,
+    },
+    /// A step is over.
+    StepCompleted {
+        /// The step.
+        step_id: &'a str,
+        /// `ok` or `error`.
+        status: &'a str,
+    },
+    /// The record of what was done.
+    ProvenanceEmitted(&'a Provenance),
+    /// The run ended well.
+    RunCompleted,
+    /// The run ended badly.
+    RunFailed(&'a Failure),
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// No adapter could be chosen for a step.
+    Selection {
+        /// The stable code.
+        code: &'static str,
+        /// What went wrong.
+        message: String,
+        /// What else is known.
+        details: Object,
+    },
+    /// The plan has more steps than the policy allows; nothing was carried out.
+    MaxSteps {
+        /// What the policy allows.
+        max_steps: u64,
+        /// What the plan has.
+        plan_steps: u64,
+    },
+    /// An adapter, or what runs it, is broken.
+    Bug {
+        /// The step.
+        step_id: String,
+        /// The stable code.
+        code: String,
+    },
+    /// One or more steps failed.
+    Step {
+        /// The first of them.
+        step_id: String,
+        /// Its code.
+        code: String,
+    },
+    /// The process that carried it out is gone, and it cannot or must not go on.
+    Interrupted {
+        /// Why it does not go on.
+        message: String,
+        /// Whether a call was under way of which nobody knows what it did.
+        in_doubt: bool,
+    },
+    /// The caller gave it up.
+    Cancelled,
+    /// The time for the whole run was over.
+    TimedOut {
+        /// The time it was given.
+        timeout_ms: u64,
+    },
+}
+
+impl Failure {
+    /// Every reason, in the order of the variants.
+    pub const REASONS: [&'static str; 7] = [
+        "dispatch_selection_failed",
+        "max_steps_exceeded",
+        "bug_error",
+        "step_failed",
+        "interrupted",
+        "cancelled",
+        "timed_out",
+    ];
+
+    /// Returns the reason in one word.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Selection { .. } => Self::REASONS[0],
+            Self::MaxSteps { .. } => Self::REASONS[1],
+            Self::Bug { .. } => Self::REASONS[2],
+            Self::Step { .. } => Self::REASONS[3],
+            Self::Interrupted { .. } => Self::REASONS[4],
+            Self::Cancelled => Self::REASONS[5],
+            Self::TimedOut { .. } => Self::REASONS[6],
+        }
+    }
+
+    /// Returns the code and the message for a caller, where the failure is not that of a step.
+    #[must_use]
+    pub fn error(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Selection { code, message, .. } => Some((code, message.clone())),
+            Self::MaxSteps { max_steps, plan_steps } => Some((
+                "MAX_STEPS_EXCEEDED",
+                format!("the plan has {plan_steps} steps, and the policy allows {max_steps}"),
+            )),
+            Self::Interrupted { message, .. } => Some(("RUN_INTERRUPTED", message.clone())),
+            Self::Cancelled => Some(("RUN_CANCELLED", "the run was cancelled".to_owned())),
+            Self::TimedOut { timeout_ms } => Some((
+                "RUN_TIMED_OUT",
+                format!("the run was not over after {timeout_ms} milliseconds"),
+            )),
+            Self::Bug { .. } | Self::Step { .. } => None,
+        }
+    }
+
+    fn code(&self) -> &str {
+        match self {
+            Self::Bug { code, .. } | Self::Step { code, .. } => code,
+            _ => self.error().map_or("", |(code, _)| code),
+        }
+    }
+
+    fn write(&self, object: &mut ObjectText<'_>) {
+        if let Self::Selection { details, .. } = self {
+            object.object("details", details);
+        }
+        object.text("error_code", self.code());
+        if let Self::Interrupted { in_doubt, .. } = self {
+            object.flag("in_doubt", *in_doubt);
+        }
+        if let Self::MaxSteps { max_steps, .. } = self {
+            object.number("max_steps", *max_steps);
+        }
+        if let Some((_, message)) = self.error() {
+            object.text("message", &message);
+        }
+        object.text("outcome", "error");
+        if let Self::MaxSteps { plan_steps, .. } = self {
+            object.number("plan_steps", *plan_steps);
+        }
+        object.text("reason", self.reason());
+        if let Self::Bug { step_id, .. } | Self::Step { step_id, .. } = self {
+            object.text("step_id", step_id);
+        }
+        if let Self::TimedOut { timeout_ms } = self {
+            object.number("timeout_ms", *timeout_ms);
+        }
+    }
+}
+
+/// What was asked and what came of it, as a digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provenance {
+    /// The id of the record, which is that of the event.
+    pub prov_id: String,
+    /// The run.
+    pub run_id: String,
+    /// The digest.
+    pub digest: Digest,
+}
+
+impl Provenance {
+    /// The id of the method by which it is made.
+    const METHOD: &str = "nexus-router.provenance.record_v0_1";
+
+    /// Appends the canonical text: no artifacts, and one record.
+    pub fn write(&self, out: &mut String) {
+        out.push_str("{\"artifacts\":[],\"records\":[{\"digests\":[");
+        let mut digest = ObjectText::open(out);
+        digest.text("alg", "sha256").text("artifact_id", &format!("run:{}", self.run_id));
+        digest.text("value", &self.digest.to_string());
+        digest.close();
+        out.push_str("],\"inputs\":[],\"method_id\":\"");
+        out.push_str(Self::METHOD);
+        out.push_str("\",\"outputs\":[],\"prov_id\":");
+        json::write_canonical_str(out, &self.prov_id);
+        out.push_str("}]}");
+    }
+}
+
+/// Where a plan comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanSource {
+    /// The request has it.
+    Request,
+    /// The request has none, which digests differently from an empty one.
+    None,
+    /// It was not recorded before the run was interrupted.
+    Lost,
+}
+
+impl Payload<'_> {
+    /// Returns the kind of event that carries this payload.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::RunStarted { .. } => Kind::RunStarted,
+            Self::PlanCreated { .. } => Kind::PlanCreated,
+            Self::DispatchSelected { .. } => Kind::DispatchSelected,
+            Self::StepStarted { .. } => Kind::StepStarted,
+            Self::ToolCallRequested { .. } => Kind::ToolCallRequested,
+            Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
+            Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
+            Self::StepCompleted { .. } => Kind::StepCompleted,
+            Self::ProvenanceEmitted(_) => Kind::ProvenanceEmitted,
+            Self::RunCompleted => Kind::RunCompleted,
+            Self::RunFailed(_) => Kind::RunFailed,
+        }
+    }
+
+    /// Returns what it means for the run; the same as reading it back.
+    #[must_use]
+    pub fn fact(&self) -> Fact<'_> {
+        fn some(text: &str) -> Option<Cow<'_, str>> {
+            Some(Cow::Borrowed(text))
+        }
+        match self {
+            Self::RunStarted { mode, goal, continues_on_error, .. } => Fact::RunStarted(Started {
+                mode: some(mode),
+                goal: some(goal),
+                router_version: some(env!("CARGO_PKG_VERSION")),
+                continues_on_error: *continues_on_error,
+            }),
+            Self::PlanCreated { plan, .. } => {
+                let steps = plan.iter().map(|step| PlannedStep {
+                    step_id: step.get("step_id").and_then(Value::as_str).map(Cow::from),
+                });
+                Fact::PlanCreated(Planned { steps: steps.collect() })
+            }
+            Self::DispatchSelected { adapter_id, .. } => {
+                Fact::DispatchSelected { adapter_id: some(adapter_id) }
+            }
+            Self::StepStarted { step_id } => Fact::StepStarted { step_id: some(step_id) },
+            Self::ToolCallRequested { step_id, call, attempt, .. } => {
+                Fact::ToolCallRequested(Requested {
+                    step_id: some(step_id),
+                    method: call.get("method").and_then(Value::as_str).map(Cow::from),
+                    attempt: *attempt,
+                })
+            }
+            Self::ToolCallSucceeded { step_id, .. } => {
+                Fact::ToolCallSucceeded { step_id: some(step_id) }
+            }
+            Self::ToolCallFailed { step_id, .. } => Fact::ToolCallFailed { step_id: some(step_id) },
+            Self::StepCompleted { step_id, status } => {
+                Fact::StepCompleted { step_id: some(step_id), status: some(status) }
+            }
+            Self::ProvenanceEmitted(_) => Fact::ProvenanceEmitted,
+            Self::RunCompleted => Fact::RunCompleted { outcome: some("ok") },
+            Self::RunFailed(failure) => Fact::RunFailed { reason: some(failure.reason()) },
+        }
+    }
+
+    /// Appends the canonical text.
+    pub fn write(&self, out: &mut String) {
+        let mut object = ObjectText::open(out);
+        match self {
+            Self::RunStarted { mode, goal, request, .. } => {
+                object.text("goal", goal).text("mode", mode).object("request", request);
+                object.text("router_version", env!("CARGO_PKG_VERSION"));
+            }
+            Self::PlanCreated { plan, source, redacted } => {
+                object.field("plan", |out| {
+                    write_array(out, plan, |out, step| json::write_canonical_object(out, step));
+                });
+                if *redacted {
+                    object.flag("redacted", true);
+                }
+                match source {
+                    PlanSource::Request => {}
+                    PlanSource::None => {
+                        object.text("source", "none");
+                    }
+                    PlanSource::Lost => {
+                        object.text("source", "lost");
+                    }
+                }
+            }
+            Self::DispatchSelected {
+                adapter_id,
+                adapter_kind,
+                capabilities,
+                selection_source,
+                library,
+            } => {
+                object.text("adapter_id", adapter_id).text("adapter_kind", adapter_kind);
+                object.texts("capabilities", capabilities).text("confinement", "none");
+                if let Some(library) = library {
+                    object.text("library", library);
+                }
+                object.text("selection_source", selection_source);
+            }
+            Self::StepStarted { step_id } => {
+                object.text("step_id", step_id);
+            }
+            Self::ToolCallRequested {
+                step_id,
+                call,
+                adapter_id,
+                adapter_capabilities,
+                attempt,
+                ..
+            } => {
+                object.texts("adapter_capabilities", adapter_capabilities);
+                object.text("adapter_id", adapter_id);
+                if *attempt > 1 {
+                    object.number("attempt", *attempt);
+                }
+                object.object("call", call).text("step_id", step_id);
+            }
+            Self::ToolCallSucceeded { step_id, simulated, output, adapter_id, duration_ms } => {
+                object.text("adapter_id", adapter_id).number("duration_ms", *duration_ms);
+                object.object("output", output).flag("simulated", *simulated);
+                object.text("step_id", step_id);
+            }
+            Self::ToolCallFailed {
+                step_id,
+                error_kind,
+                error_code,
+                message,
+                details,
+                adapter_id,
+                duration_ms,
+            } => {
+                object.text("adapter_id", adapter_id).object("details", details);
+                object.number("duration_ms", *duration_ms).text("error_code", error_code);
+                object.text("error_kind", error_kind).text("message", message);
+                object.text("step_id", step_id);
+            }
+            Self::StepCompleted { step_id, status } => {
+                object.text("status", status).text("step_id", step_id);
+            }
+            Self::ProvenanceEmitted(provenance) => {
+                object.field("provenance", |out| provenance.write(out));
+            }
+            Self::RunCompleted => {
+                object.text("outcome", "ok");
+            }
+            Self::RunFailed(failure) => failure.write(&mut object),
+        }
+        object.close();
+    }
+}
+
+/// A canonical object under construction. Its keys must be given in order.
+struct ObjectText<'a> {
+    out: &'a mut String,
+    last_key: &'static str,
+}
+
+impl<'a> ObjectText<'a> {
+    fn open(out: &'a mut String) -> Self {
+        out.push('{');
+        Self { out, last_key: "" }
+    }
+
+    fn close(self) {
+        self.out.push('}');
+    }
+
+    fn field(&mut self, key: &'static str, write: impl FnOnce(&mut String)) -> &mut Self {
+        debug_assert!(self.last_key < key, "{key} must come before {}", self.last_key);
+        if !self.last_key.is_empty() {
+            self.out.push(',');
+        }
+        self.last_key = key;
+        self.out.push('"');
+        self.out.push_str(key);
+        self.out.push_str("\":");
+        write(self.out);
+        self
+    }
+
+    fn text(&mut self, key: &'static str, text: &str) -> &mut Self {
+        self.field(key, |out| json::write_canonical_str(out, text))
+    }
+
+    fn number(&mut self, key: &'static str, number: u64) -> &mut Self {
+        self.field(key, |out| out.push_str(&number.to_string()))
+    }
+
+    fn flag(&mut self, key: &'static str, flag: bool) -> &mut Self {
+        self.field(key, |out| out.push_str(if flag { "true" } else { "false" }))
+    }
+
+    fn object(&mut self, key: &'static str, object: &Object) -> &mut Self {
+        self.field(key, |out| json::write_canonical_object(out, object))
+    }
+
+    fn texts(&mut self, key: &'static str, texts: &[&str]) -> &mut Self {
+        self.field(key, |out| {
+            write_array(out, texts, |out, text| json::write_canonical_str(out, text));
+        })
+    }
+}
+
+fn write_array<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}

@@ -1,0 +1,239 @@
+//! The gate: which adapter carries out a step, and whether the call may be made at all.
+//!
+//! Only [`admit`] makes a [`Permit`], and nothing is called without one.
+
+use std::borrow::Cow;
+
+use nexus_router_sdk::{AdapterError, Capability};
+
+use crate::event::Failure;
+use crate::json::{Object, Value};
+use crate::loader::Adapter;
+use crate::registry::Registry;
+use crate::request::{Dispatch, Mode, Policy, Step};
+use crate::secret::Secrets;
+
+/// Who chose an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The step names it.
+    Step,
+    /// The request names it.
+    Request,
+    /// It is the default.
+    Default,
+}
+
+impl Source {
+    /// Returns the name in events and responses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Request => "request",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// An adapter that was chosen.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// The adapter.
+    pub adapter: Adapter,
+    /// Who chose it.
+    pub source: Source,
+    /// What it declares, sorted by name.
+    pub capabilities: Vec<&'static str>,
+}
+
+/// The adapters of a run.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Each adapter once, in order of first use.
+    pub adapters: Vec<Selected>,
+    /// For each step, which of them.
+    pub of_step: Vec<usize>,
+}
+
+/// Chooses an adapter for every step, before the first call. A plan without steps gets the request's.
+///
+/// # Errors
+/// When an adapter is unknown or lacks a capability that is asked for.
+pub fn select(
+    registry: &Registry,
+    request: Dispatch<'_>,
+    plan: &[Step],
+) -> Result<Selection, Failure> {
+    let mut adapters: Vec<Selected> = Vec::with_capacity(1);
+    let mut choose = |step: Option<Dispatch<'_>>| {
+        let (adapter_id, source) = match (step.and_then(Dispatch::adapter_id), request.adapter_id()) {
+            (Some(id), _) => (id, Source::Step),
+            (None, Some(id)) => (id, Source::Request),
+            (None, None) => (registry.default_adapter_id(), Source::Default),
+        };
+        let known = adapters.iter().position(|one| one.adapter.adapter_id() == adapter_id);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                adapters.push(find(registry, adapter_id, source)?);
+                adapters.len() - 1
+            }
+        };
+        let wanted = step.into_iter().flat_map(Dispatch::require_capabilities);
+        for capability in request.require_capabilities().chain(wanted) {
+            require(&adapters[index], capability)?;
+        }
+        Ok(index)
+    };
+    let of_step = match plan {
+        [] => choose(None).map(|_| Vec::new())?,
+        steps => {
+            steps.iter().map(|step| choose(Some(step.dispatch()))).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(Selection { adapters, of_step })
+}
+
+fn find(registry: &Registry, adapter_id: &str, source: Source) -> Result<Selected, Failure> {
+    let Ok(adapter) = registry.get(adapter_id) else {
+        let available = registry.adapters().map(|adapter| adapter.adapter_id().into()).collect();
+        let mut details = Object::new();
+        details.insert("available_adapters", Value::Array(available));
+        details.insert("requested_adapter_id", adapter_id);
+        return Err(Failure::Selection {
+            code: "UNKNOWN_ADAPTER",
+            message: format!("Unknown adapter: '{adapter_id}'"),
+            details,
+        });
+    };
+    let mut capabilities: Vec<&'static str> =
+        adapter.capabilities().iter().map(|capability| capability.name()).collect();
+    capabilities.sort_unstable();
+    Ok(Selected { adapter: adapter.clone(), source, capabilities })
+}
+
+fn require(selected: &Selected, capability: &str) -> Result<(), Failure> {
+    if selected.capabilities.contains(&capability) {
+        return Ok(());
+    }
+    let adapter_id = selected.adapter.adapter_id();
+    let declared = selected.capabilities.iter().map(|name| Value::from(*name)).collect();
+    let mut details = Object::new();
+    details.insert("adapter_capabilities", Value::Array(declared));
+    details.insert("adapter_id", adapter_id);
+    details.insert("required_capability", capability);
+    Err(Failure::Selection {
+        code: "CAPABILITY_MISSING",
+        message: format!("Adapter '{adapter_id}' lacks required capability: {capability}"),
+        details,
+    })
+}
+
+/// What the gate decides about a step.
+#[derive(Debug)]
+pub enum Verdict<'a> {
+    /// The call may be made.
+    Call(Permit<'a>),
+    /// Nothing is called; the step is only said to be done.
+    Simulate,
+    /// The call must not be made.
+    Deny(AdapterError),
+}
+
+/// Proof that a call may be made. It is used up by making the call.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    adapter: &'a Adapter,
+    tool: &'a str,
+    method: &'a str,
+    args: Cow<'a, Object>,
+    effects: Effects,
+}
+
+/// What a call may do to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effects {
+    /// Nothing; it can be made again.
+    None,
+    /// Something: it must be on record before it is made, and is not made twice.
+    External,
+}
+
+/// Returns what calls to an adapter may do.
+#[must_use]
+pub fn effects(adapter: &Adapter) -> Effects {
+    if adapter.capabilities().contains(&Capability::External) {
+        Effects::External
+    } else {
+        Effects::None
+    }
+}
+
+impl Permit<'_> {
+    /// Returns the adapter to be called.
+    #[must_use]
+    pub const fn adapter(&self) -> &Adapter {
+        self.adapter
+    }
+
+    /// Returns what the call may do.
+    #[must_use]
+    pub const fn effects(&self) -> Effects {
+        self.effects
+    }
+
+    /// Returns the tool, the method and the arguments with their secrets. Only for the call itself.
+    pub(crate) fn call(&self) -> (&str, &str, &Object) {
+        (self.tool, self.method, &self.args)
+    }
+}
+
+/// Decides about one step.
+#[must_use]
+pub fn admit<'a>(
+    mode: Mode,
+    policy: Policy,
+    selected: &'a Selected,
+    step: &'a Step,
+    secrets: &'a Secrets,
+) -> Verdict<'a> {
+    if mode == Mode::DryRun {
+        return Verdict::Simulate;
+    }
+    let adapter = &selected.adapter;
+    let adapter_id = adapter.adapter_id();
+    if !adapter.capabilities().contains(&Capability::Apply) {
+        let message =
+            format!("Adapter '{adapter_id}' lacks required capability 'apply' for apply mode");
+        let details = serde_json::json!({
+            "adapter_capabilities": selected.capabilities,
+            "adapter_id": adapter_id,
+            "denied_by": "capability",
+            "required_capability": "apply",
+        });
+        return deny("CAPABILITY_MISSING", message, details);
+    }
+    if !policy.allow_apply {
+        let message = "Policy does not allow apply (allow_apply=false).".to_owned();
+        let details = serde_json::json!({ "allow_apply": false, "denied_by": "policy" });
+        return deny("PERMISSION_DENIED", message, details);
+    }
+    match secrets.resolve(step.args()) {
+        Ok(args) => Verdict::Call(Permit {
+            adapter,
+            tool: step.tool(),
+            method: step.method(),
+            args,
+            effects: effects(adapter),
+        }),
+        Err(error) => {
+            let details = serde_json::json!({ "denied_by": "secrets" });
+            deny(error.code(), error.to_string(), details)
+        }
+    }
+}
+
+fn deny(code: &str, message: String, details: serde_json::Value) -> Verdict<'static> {
+    Verdict::Deny(AdapterError::operational(code, message).details(details))
+}

@@ -1,0 +1,191 @@
+//! Carries out what the gate permits: one call, in its turn, within its time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nexus_router_sdk::{AdapterError, code};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use crate::gate::Permit;
+use crate::json::{self, Limits, Object, Value};
+use crate::loader::Adapter;
+use crate::registry::Registry;
+
+/// Calls that an adapter carries out at once when each of them needs a thread.
+const BLOCKING_CALLS: usize = 64;
+/// How long an adapter has to give up a call after it was asked to.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// What may be under way at once.
+#[derive(Clone, Debug)]
+pub struct CallLimits {
+    /// Calls that one adapter carries out at once; none means what suits the adapter.
+    pub calls: Option<usize>,
+    /// How long a call may take, if neither its step nor its run says.
+    pub timeout: Duration,
+}
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self { calls: None, timeout: Duration::from_secs(300) }
+    }
+}
+
+/// The places in which calls are carried out.
+#[derive(Debug)]
+pub(crate) struct Host {
+    runtime: Handle,
+    seats: HashMap<String, Arc<Semaphore>>,
+    timeout: Duration,
+}
+
+/// How a call ended, and how long it took.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) answer: Result<Object, AdapterError>,
+    pub(crate) time: Duration,
+}
+
+/// When to stop waiting for a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience<'a> {
+    /// The name by which the call can be cancelled.
+    pub(crate) call_id: &'a str,
+    /// The time that the step has.
+    pub(crate) step: Option<Duration>,
+    /// When the time of the whole run is over.
+    pub(crate) run: Option<Instant>,
+    /// Tells that the caller gave up.
+    pub(crate) cancelled: &'a Notify,
+}
+
+impl Host {
+    pub(crate) fn new(
+        runtime: Handle,
+        registry: &Registry,
+        limits: &CallLimits,
+        in_flight: usize,
+    ) -> Self {
+        let seat = |adapter: &Adapter| {
+            let suits = if adapter.starts_at_once() { in_flight } else { BLOCKING_CALLS };
+            let calls = limits.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
+            (adapter.adapter_id().to_owned(), Arc::new(Semaphore::new(calls)))
+        };
+        let seats = registry.adapters().map(seat).collect();
+        Self { runtime, seats, timeout: limits.timeout }
+    }
+
+    /// Makes the call, and uses up the permit. `waiting` is polled while the call takes its time.
+    pub(crate) async fn call(
+        &self,
+        permit: Permit<'_>,
+        patience: Patience<'_>,
+        slow: impl FnOnce(),
+    ) -> Answered {
+        // A semaphore serves in the order of arrival, so a long run does not starve a short one.
+        let seat = match self.seats.get(permit.adapter().adapter_id()) {
+            Some(seats) => Arc::clone(seats).acquire_owned().await.ok(),
+            None => None,
+        };
+        let started = Instant::now();
+        let remaining = patience.run.map(|end| end.saturating_duration_since(started));
+        let time = patience.step.unwrap_or(self.timeout).min(remaining.unwrap_or(Duration::MAX));
+        let request = request_text(&permit, patience.call_id, time);
+        let adapter = permit.adapter().clone();
+        drop(permit);
+        let (answer, mut answered) = oneshot::channel();
+        let done = move |text| {
+            // The seat is free when the adapter is done, not when the caller stops waiting.
+            drop(seat);
+            drop(answer.send(text));
+        };
+        if adapter.starts_at_once() {
+            adapter.start_text(&request, done);
+        } else {
+            let adapter = adapter.clone();
+            drop(self.runtime.spawn_blocking(move || adapter.start_text(&request, done)));
+        }
+        let answer = wait(&adapter, &mut answered, time, patience, slow).await;
+        Answered { answer: answer.and_then(|text| read_output(&text)), time: started.elapsed() }
+    }
+}
+
+type Answer = Result<String, AdapterError>;
+
+/// Waits for an answer, and gives up when the time is over or the caller does not want it any more.
+async fn wait(
+    adapter: &Adapter,
+    answered: &mut oneshot::Receiver<Answer>,
+    time: Duration,
+    patience: Patience<'_>,
+    slow: impl FnOnce(),
+) -> Answer {
+    let lost = || AdapterError::bug("the call ended without an answer");
+    // Most calls are over before anyone could look at the clock.
+    if let Ok(answer) = answered.try_recv() {
+        return answer;
+    }
+    let deadline = tokio::time::Instant::now() + time.min(Duration::from_secs(86_400 * 365));
+    let soon = deadline.min(tokio::time::Instant::now() + SLOW);
+    let first = tokio::select! {
+        answer = &mut *answered => return answer.unwrap_or_else(|_| Err(lost())),
+        () = tokio::time::sleep_until(soon) => None,
+        () = patience.cancelled.notified() => Some(cancelled()),
+    };
+    slow();
+    let why = match first {
+        Some(why) => why,
+        None => tokio::select! {
+            answer = &mut *answered => return answer.unwrap_or_else(|_| Err(lost())),
+            () = tokio::time::sleep_until(deadline) => timed_out(time),
+            () = patience.cancelled.notified() => cancelled(),
+        },
+    };
+    adapter.cancel(patience.call_id);
+    // What it says now is late, but tells whether it still runs.
+    let stopped = tokio::time::timeout(GRACE, answered).await.is_ok();
+    Err(why.details(serde_json::json!({ "stopped": stopped })))
+}
+
+/// After so long a wait, what is recorded so far is made visible to others.
+const SLOW: Duration = Duration::from_millis(50);
+
+fn timed_out(time: Duration) -> AdapterError {
+    let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    AdapterError::operational(code::TIMEOUT, format!("no answer after {timeout_ms} milliseconds"))
+        .details(serde_json::json!({ "timeout_ms": timeout_ms }))
+}
+
+fn cancelled() -> AdapterError {
+    AdapterError::operational(code::CANCELLED, "the run was cancelled")
+}
+
+/// Writes the request as it crosses the ABI, with the arguments in the order given.
+fn request_text(permit: &Permit<'_>, call_id: &str, time: Duration) -> String {
+    let (tool, method, args) = permit.call();
+    let mut text = String::from("{\"tool\":");
+    json::write_canonical_str(&mut text, tool);
+    text.push_str(",\"method\":");
+    json::write_canonical_str(&mut text, method);
+    text.push_str(",\"args\":");
+    json::write_compact_object(&mut text, args);
+    text.push_str(",\"call_id\":");
+    json::write_canonical_str(&mut text, call_id);
+    text.push_str(&format!(",\"deadline_ms\":{}}}", time.as_millis()));
+    text
+}
+
+/// Reads the output out of an answer as it crossed the ABI.
+fn read_output(text: &str) -> Result<Object, AdapterError> {
+    let limits = Limits { bytes: usize::MAX, ..Limits::REQUEST };
+    let answer = json::parse(text.as_bytes(), limits).map_err(|error| {
+        AdapterError::bug(format!("the adapter's answer cannot be recorded: {error}"))
+    })?;
+    match answer.into_object().and_then(|mut answer| answer.remove("output")) {
+        Some(Value::Object(output)) => Ok(output),
+        Some(_) => Err(AdapterError::bug("the adapter's output is not an object")),
+        None => Err(AdapterError::bug("the adapter's answer is not the answer of the ABI")),
+    }
+}

@@ -1,0 +1,423 @@
+//! What came of a run: the answer to the caller, from a live run or from its record.
+
+use nexus_router_sdk::{AdapterError, ErrorKind};
+
+use crate::digest::Digest;
+use crate::event::{Kind, Line};
+use crate::json::{self, Limits, Object, Value};
+use crate::store::{Log, Status};
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The run.
+    pub run_id: String,
+    /// Whether it is over, and how.
+    pub status: Status,
+    /// `dry_run` or `apply`.
+    pub mode: String,
+    /// The plan as recorded.
+    pub plan: Vec<Object>,
+    /// The adapters that were chosen, in order of first use.
+    pub selected: Vec<Choice>,
+    /// What came of each step of the plan, as far as the run got.
+    pub results: Vec<StepResult>,
+    /// Why it failed, in one word.
+    pub reason: Option<String>,
+    /// The code and the message of a failure that is not that of a step.
+    pub error: Option<(String, String)>,
+    /// The text of artifacts and records, canonical.
+    pub provenance: String,
+    /// How many events were recorded.
+    pub events: u64,
+}
+
+/// An adapter that was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The adapter.
+    pub adapter_id: String,
+    /// Its kind.
+    pub adapter_kind: String,
+    /// Who chose it.
+    pub selection_source: String,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug)]
+pub struct StepResult {
+    /// The step.
+    pub step_id: String,
+    /// Whether it was done.
+    pub status: StepStatus,
+    /// Whether nothing was really done.
+    pub simulated: bool,
+    /// The answer as recorded; empty if there is none.
+    pub output: Object,
+    /// Why it failed.
+    pub error: Option<StepError>,
+}
+
+/// Whether a step was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepStatus {
+    /// It was.
+    Ok,
+    /// It failed.
+    Error,
+    /// It was not begun, because the run ended before.
+    Skipped,
+}
+
+impl StepStatus {
+    /// Returns the name in responses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// Why a step failed, free of secrets.
+#[derive(Clone, Debug)]
+pub struct StepError {
+    /// Whether it was to be expected.
+    pub kind: ErrorKind,
+    /// The stable code.
+    pub code: String,
+    /// What went wrong.
+    pub message: String,
+    /// What else is known.
+    pub details: Object,
+}
+
+impl StepError {
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn kind_name(&self) -> &'static str {
+        match self.kind {
+            ErrorKind::Operational => "operational",
+            ErrorKind::Bug => "bug",
+        }
+    }
+
+    pub(crate) fn of(error: AdapterError) -> Self {
+        let details = error.details.iter();
+        let details = details.map(|(key, value)| (key.clone(), Value::from(value))).collect();
+        Self { kind: error.kind, code: error.code, message: error.message, details }
+    }
+}
+
+/// Returns the digest of canonical `{"request": …, "results": […]}`; steps that were not begun have no
+/// part in it. `request` is without its goal and its plan.
+pub(crate) fn provenance_digest(
+    goal: &str,
+    request: &Object,
+    plan: Option<&[&Object]>,
+    results: &[StepResult],
+) -> Digest {
+    let mut text = String::from("{\"request\":{");
+    let more = std::iter::once("goal").chain(plan.map(|_| "plan_override"));
+    let mut keys: Vec<&str> = request.keys().chain(more).collect();
+    keys.sort_unstable();
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        json::write_canonical_str(&mut text, key);
+        text.push(':');
+        match (request.get(key), plan) {
+            (Some(value), _) => json::write_canonical(&mut text, value),
+            (None, Some(plan)) if *key != "goal" => {
+                write_list(&mut text, plan, |text, step| json::write_canonical_object(text, step));
+            }
+            (None, _) => json::write_canonical_str(&mut text, goal),
+        }
+    }
+    text.push_str("},\"results\":");
+    let done: Vec<&StepResult> =
+        results.iter().filter(|result| result.status != StepStatus::Skipped).collect();
+    write_list(&mut text, &done, |text, result| {
+        text.push_str("{\"evidence\":[],\"output\":");
+        json::write_canonical_object(text, &result.output);
+        text.push_str(if result.simulated {
+            ",\"simulated\":true"
+        } else {
+            ",\"simulated\":false"
+        });
+        text.push_str(",\"status\":\"");
+        text.push_str(result.status.name());
+        text.push_str("\",\"step_id\":");
+        json::write_canonical_str(text, &result.step_id);
+        text.push('}');
+    });
+    text.push('}');
+    Digest::of(text.as_bytes())
+}
+
+fn write_list<T>(text: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+    text.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write(text, item);
+    }
+    text.push(']');
+}
+
+impl Outcome {
+    /// Returns `ok` or `error`, once the run is over.
+    #[must_use]
+    pub const fn word(&self) -> Option<&'static str> {
+        match self.status {
+            Status::Running => None,
+            Status::Completed => Some("ok"),
+            Status::Failed => Some("error"),
+        }
+    }
+
+    /// Returns the response: the Python router's members, and ours besides.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let count = |status| {
+            Value::from(self.results.iter().filter(|result| result.status == status).count())
+        };
+        let nobody = || Choice {
+            adapter_id: "none".to_owned(),
+            adapter_kind: "none".to_owned(),
+            selection_source: "failed".to_owned(),
+        };
+        let first = self.selected.first().cloned().unwrap_or_else(nobody);
+        let applied = if self.mode == "apply" { count(StepStatus::Ok) } else { Value::from(0_i64) };
+        let mut summary = Object::new();
+        summary.insert("mode", self.mode.as_str());
+        summary.insert("steps", self.plan.len());
+        summary.insert("tools_used", Value::Array(self.tools_used()));
+        summary.insert("outputs_total", self.results.len());
+        summary.insert("outputs_applied", applied);
+        summary.insert("outputs_failed", count(StepStatus::Error));
+        summary.insert("outputs_skipped", count(StepStatus::Skipped));
+        summary.insert("adapter_id", first.adapter_id.as_str());
+        let mut dispatch = Object::new();
+        dispatch.insert("adapter_id", first.adapter_id);
+        dispatch.insert("adapter_kind", first.adapter_kind);
+        dispatch.insert("selection_source", first.selection_source);
+        let mut run = Object::new();
+        run.insert("run_id", self.run_id.as_str());
+        run.insert("events_committed", self.events);
+        let mut response = Object::new();
+        response.insert("status", self.status.name());
+        response.insert("outcome", self.word().map_or(Value::Null, Value::from));
+        response.insert("summary", summary);
+        response.insert("dispatch", dispatch);
+        response.insert("run", run);
+        response.insert("plan", self.plan.iter().cloned().map(Value::Object).collect::<Vec<_>>());
+        response.insert("results", self.results.iter().map(result_json).collect::<Vec<_>>());
+        let provenance = json::parse(self.provenance.as_bytes(), Limits::BUNDLE);
+        response.insert("provenance", provenance.unwrap_or(Value::Null));
+        if let Some(reason) = &self.reason {
+            response.insert("reason", reason.as_str());
+        }
+        if let Some((code, message)) = &self.error {
+            let mut error = Object::new();
+            error.insert("code", code.as_str());
+            error.insert("message", message.as_str());
+            response.insert("error", error);
+        }
+        Value::Object(response)
+    }
+
+    fn tools_used(&self) -> Vec<Value> {
+        let begun = self.results.iter().filter(|result| result.status != StepStatus::Skipped);
+        let methods = self.plan.iter().zip(begun);
+        let mut used: Vec<Value> = Vec::new();
+        for (step, _) in methods {
+            let method = step.get("call").and_then(|call| call.get("method"));
+            if let Some(method) = method
+                && !used.contains(method)
+            {
+                used.push(method.clone());
+            }
+        }
+        used
+    }
+}
+
+fn result_json(result: &StepResult) -> Value {
+    let mut object = Object::new();
+    object.insert("step_id", result.step_id.as_str());
+    object.insert("status", result.status.name());
+    object.insert("simulated", result.simulated);
+    object.insert("output", result.output.clone());
+    object.insert("evidence", Value::Array(Vec::new()));
+    if let Some(error) = &result.error {
+        let mut shown = Object::new();
+        shown.insert("kind", error.kind_name());
+        shown.insert("code", error.code.as_str());
+        shown.insert("message", error.message.as_str());
+        shown.insert("details", error.details.clone());
+        object.insert("error", shown);
+    }
+    Value::Object(object)
+}
+
+/// What a log says in full, for those who go on with it or answer from it.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// The request without its goal and its plan.
+    pub(crate) request: Object,
+    /// The plan.
+    pub(crate) plan: Vec<Object>,
+    /// Whether the request had a plan.
+    pub(crate) plan_given: bool,
+    /// Whether secrets were taken out of the plan.
+    pub(crate) redacted: bool,
+    pub(crate) selected: Vec<Choice>,
+    /// The adapter of the last call.
+    pub(crate) called: String,
+    /// Results of steps whose call is over.
+    pub(crate) results: Vec<StepResult>,
+    pub(crate) provenance: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) error: Option<(String, String)>,
+}
+
+impl Recorded {
+    /// Reads a log in full. What is damaged or foreign is passed over; replay is what judges.
+    pub(crate) fn read(log: &Log) -> Self {
+        let mut recorded = Self::default();
+        let simulated = log.record.header.mode == "dry_run";
+        for line in log.lines() {
+            let Ok(event) = Line::read(line) else { continue };
+            let Some(kind) = Kind::from_name(&event.kind) else { continue };
+            let limits = Limits { bytes: usize::MAX, ..Limits::BUNDLE };
+            let payload = json::parse(event.payload.as_bytes(), limits);
+            let Some(payload) = payload.ok().and_then(Value::into_object) else { continue };
+            recorded.take(kind, payload, simulated);
+        }
+        recorded
+    }
+
+    fn take(&mut self, kind: Kind, mut payload: Object, simulated: bool) {
+        let text = |payload: &Object, key: &str| {
+            payload.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        match kind {
+            Kind::RunStarted => {
+                let request = payload.remove("request").and_then(Value::into_object);
+                self.request = request.unwrap_or_default();
+            }
+            Kind::PlanCreated => {
+                self.plan_given = !payload.contains_key("source");
+                self.redacted = payload.contains_key("redacted");
+                if let Some(Value::Array(steps)) = payload.remove("plan") {
+                    self.plan = steps.into_iter().filter_map(Value::into_object).collect();
+                }
+            }
+            Kind::DispatchSelected => self.selected.push(Choice {
+                adapter_id: text(&payload, "adapter_id"),
+                adapter_kind: text(&payload, "adapter_kind"),
+                selection_source: text(&payload, "selection_source"),
+            }),
+            Kind::ToolCallSucceeded => self.results.push(StepResult {
+                step_id: text(&payload, "step_id"),
+                status: StepStatus::Ok,
+                simulated,
+                output: payload.remove("output").and_then(Value::into_object).unwrap_or_default(),
+                error: None,
+            }),
+            Kind::ToolCallFailed => {
+                let bug = text(&payload, "error_kind") == "bug";
+                let details = payload.remove("details").and_then(Value::into_object);
+                let error = StepError {
+                    kind: if bug { ErrorKind::Bug } else { ErrorKind::Operational },
+                    code: text(&payload, "error_code"),
+                    message: text(&payload, "message"),
+                    details: details.unwrap_or_default(),
+                };
+                self.results.push(StepResult {
+                    step_id: text(&payload, "step_id"),
+                    status: StepStatus::Error,
+                    simulated,
+                    output: Object::new(),
+                    error: Some(error),
+                });
+            }
+            Kind::ProvenanceEmitted => {
+                let provenance = payload.remove("provenance");
+                self.provenance = provenance.map(|provenance| json::to_canonical(&provenance));
+            }
+            Kind::RunFailed => {
+                self.reason = Some(text(&payload, "reason")).filter(|reason| !reason.is_empty());
+                let message = text(&payload, "message");
+                if !message.is_empty() {
+                    self.error = Some((text(&payload, "error_code"), message));
+                }
+            }
+            // A step that was interrupted before its call has no result of a call.
+            Kind::StepCompleted => {
+                let step_id = text(&payload, "step_id");
+                if self.results.last().is_none_or(|last| last.step_id != step_id) {
+                    self.results.push(interrupted(&step_id, simulated));
+                }
+            }
+            Kind::ToolCallRequested => self.called = text(&payload, "adapter_id"),
+            Kind::StepStarted | Kind::RunCompleted => {}
+        }
+    }
+}
+
+/// Returns the result of a step that was not begun.
+pub(crate) fn skipped(step_id: &str, simulated: bool) -> StepResult {
+    let step_id = step_id.to_owned();
+    StepResult {
+        step_id,
+        status: StepStatus::Skipped,
+        simulated,
+        output: Object::new(),
+        error: None,
+    }
+}
+
+/// Returns the result of a step that was begun, and whose call was not requested.
+pub(crate) fn interrupted(step_id: &str, simulated: bool) -> StepResult {
+    let error = AdapterError::operational("INTERRUPTED", "the run ended before the call was made");
+    let error = Some(StepError::of(error));
+    StepResult { status: StepStatus::Error, error, ..skipped(step_id, simulated) }
+}
+
+/// The provenance of a run that did nothing.
+pub(crate) const NO_PROVENANCE: &str = r#"{"artifacts":[],"records":[]}"#;
+
+impl Outcome {
+    /// Answers from a record.
+    #[must_use]
+    pub fn of_log(log: &Log) -> Self {
+        let recorded = Recorded::read(log);
+        let mut results = recorded.results;
+        let status = log.record.progress.status;
+        let simulated = log.record.header.mode == "dry_run";
+        if status != Status::Running {
+            for step in recorded.plan.iter().skip(results.len()) {
+                let step_id = step.get("step_id").and_then(Value::as_str).unwrap_or_default();
+                results.push(skipped(step_id, simulated));
+            }
+        }
+        Self {
+            run_id: log.record.header.run_id.clone(),
+            status,
+            mode: log.record.header.mode.clone(),
+            plan: recorded.plan,
+            selected: recorded.selected,
+            results,
+            reason: recorded.reason,
+            error: recorded.error,
+            provenance: recorded.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
+            events: log.record.progress.events,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Records a run: every event passes [`Run::apply`], gets its line and its link in the chain, and is
+//! handed to the store.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, Timestamp};
+use crate::digest::Digest;
+use crate::event::{Fact, Kind, Line, Payload};
+use crate::id::EventIds;
+use crate::run::{Illegal, Phase, Run};
+use crate::store;
+use crate::store::{Append, Claim, Header, Orphan, Progress, Receipt, Status, Store, Ticket};
+
+/// The pen that writes one run.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    store: Store,
+    clock: Clock,
+    run: Run,
+    header: Arc<Header>,
+    ids: EventIds,
+    ticket: Ticket,
+    head: Digest,
+    claim: Option<Claim>,
+    /// Lines that were not handed over yet.
+    body: String,
+    count: u64,
+    commits: Commits,
+    /// What was handed over and is not known to be durable.
+    receipts: Vec<Receipt>,
+    /// The text of the last time, which most events share with the one before.
+    now: (Timestamp, String),
+}
+
+/// Who makes events durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commits {
+    /// The store's thread, for many runs at once.
+    Together,
+    /// The thread of the run, which has nothing else to do. It saves waking up another.
+    Here,
+}
+
+/// A stored log is not one that can be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error("event {seq} is damaged")]
+    Damaged { seq: u64 },
+    #[error("event {seq} is illegal: {source}")]
+    Illegal { seq: u64, source: Illegal },
+}
+
+impl Recorder {
+    pub(crate) fn begin(
+        store: Store,
+        clock: Clock,
+        commits: Commits,
+        header: Header,
+        claim: Option<Claim>,
+    ) -> Self {
+        let now = clock.now();
+        Self {
+            store,
+            clock,
+            run: Run::new(),
+            ids: EventIds::of(&header.run_id),
+            header: Arc::new(header),
+            ticket: Ticket::default(),
+            head: Digest::ZERO,
+            claim,
+            body: String::with_capacity(4096),
+            count: 0,
+            commits,
+            receipts: Vec::new(),
+            now: (now, now.to_string()),
+        }
+    }
+
+    /// Goes on with a run whose process is gone, from what is recorded of it.
+    pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
+        let header = orphan.log.record.header.clone();
+        let mut recorder = Self::begin(store, clock, Commits::Together, header, None);
+        recorder.ticket = orphan.ticket.clone();
+        for line in orphan.log.lines() {
+            let seq = recorder.run.events();
+            let damaged = || Unfit::Damaged { seq };
+            let event = Line::read(line).map_err(|_| damaged())?;
+            let kind = Kind::from_name(&event.kind).ok_or_else(damaged)?;
+            let fact = Fact::read(kind, event.payload).map_err(|_| damaged())?;
+            let applied = recorder.run.apply(event.seq, &fact);
+            applied.map_err(|source| Unfit::Illegal { seq, source })?;
+            recorder.head = recorder.head.chain(line);
+        }
+        Ok(recorder)
+    }
+
+    pub(crate) const fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(crate) const fn header(&self) -> &Arc<Header> {
+        &self.header
+    }
+
+    /// Returns the id that the next event will have.
+    pub(crate) fn next_event_id(&self) -> uuid::fmt::Hyphenated {
+        self.ids.at(self.run.events())
+    }
+
+    /// Says whether anything of the run may be in the store.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.ticket.is_placed()
+    }
+
+    /// Writes an event, if it can follow what was before.
+    pub(crate) fn record(&mut self, payload: &Payload<'_>) -> Result<(), Illegal> {
+        let seq = self.run.events();
+        self.run.apply(seq.cast_signed(), &payload.fact())?;
+        let now = self.clock.now();
+        if now != self.now.0 {
+            self.now = (now, now.to_string());
+        }
+        let start = self.body.len();
+        let (event_id, run_id) = (self.ids.at(seq), &self.header.run_id);
+        Line::write(&mut self.body, &event_id, run_id, seq, &self.now.1, payload);
+        let line = &self.body[start..];
+        debug_assert!(reads_back(line, payload), "{line}");
+        self.head = self.head.chain(line);
+        self.body.push('\n');
+        self.count += 1;
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        let run = &self.run;
+        let (status, outcome) = match run.phase() {
+            Phase::Completed => (Status::Completed, Some("ok")),
+            Phase::Failed => (Status::Failed, Some("error")),
+            _ => (Status::Running, None),
+        };
+        Progress {
+            status,
+            steps_planned: run.plan().len() as u64,
+            steps_executed: run.steps_started() as u64,
+            tools_used: run.tools_used().to_vec(),
+            outcome: outcome.map(str::to_owned),
+            last_failure_reason: run.last_failure_reason().map(str::to_owned),
+            events: run.events(),
+            head: self.head,
+        }
+    }
+
+    fn take(&mut self) -> Option<Append> {
+        if self.count == 0 {
+            return None;
+        }
+        Some(Append {
+            ticket: self.ticket.clone(),
+            header: Arc::clone(&self.header),
+            progress: self.progress(),
+            body: std::mem::take(&mut self.body),
+            count: std::mem::take(&mut self.count),
+            claim: self.claim.take(),
+        })
+    }
+
+    /// Hands over what is written, without waiting: others can see it soon.
+    pub(crate) fn flush(&mut self) {
+        if let Some(append) = self.take()
+            && let Ok(receipt) = self.store.append(append)
+        {
+            self.receipts.push(receipt);
+        }
+    }
+
+    /// Makes everything that is written durable.
+    ///
+    /// # Errors
+    /// When it is not. It can be tried again, or owed.
+    pub(crate) async fn commit(&mut self) -> Result<(), store::Error> {
+        let mut failed = Ok(());
+        if let Some(append) = self.take() {
+            // What was handed over before must be written before.
+            let here = self.commits == Commits::Here && self.receipts.is_empty();
+            self.receipts.push(if here {
+                self.store.append_here(append)?
+            } else {
+                self.store.append(append)?
+            });
+        }
+        for receipt in std::mem::take(&mut self.receipts) {
+            if let Err(unwritten) = receipt.durable().await {
+                let error = self.take_back(unwritten);
+                failed = failed.and(Err(error));
+            }
+        }
+        failed
+    }
+
+    /// Keeps events that could not be written, so that they are not lost.
+    fn take_back(&mut self, unwritten: store::Unwritten) -> store::Error {
+        if let Some(append) = unwritten.append {
+            self.body.push_str(&append.body);
+            self.count += append.count;
+            self.claim = self.claim.take().or(append.claim);
+        }
+        unwritten.error
+    }
+
+    /// Leaves what is written to the store, to be made durable as soon as that is possible.
+    pub(crate) fn owe(&mut self) {
+        if let Some(append) = self.take() {
+            self.store.owe(append);
+        }
+    }
+}
+
+/// Says whether reading a line gives what its payload means; live runs and replay must not differ.
+fn reads_back(line: &str, payload: &Payload<'_>) -> bool {
+    Line::read(line).is_ok_and(|line| {
+        Fact::read(payload.kind(), line.payload).is_ok_and(|fact| fact == payload.fact())
+    })
+}

@@ -1,0 +1,107 @@
+//! What becomes of runs whose process is gone: they go on, or they are ended; none is left running by
+//! nobody.
+
+use crate::clock::Clock;
+use crate::dispatch::{Broken, Execution, Surroundings};
+use crate::event::Failure;
+use crate::outcome::{Outcome, Recorded};
+use crate::recorder::Recorder;
+use crate::run::Phase;
+use crate::store::{Orphan, Status, Store};
+
+/// What became of a run that was left behind.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The run.
+    pub run_id: String,
+    /// What was done with it.
+    pub how: How,
+    /// Its status now.
+    pub status: Status,
+}
+
+/// What was done with a run that was left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It went on, and is over.
+    Resumed,
+    /// It was ended as interrupted.
+    Ended {
+        /// Why it could not go on.
+        why: String,
+        /// Whether a call was under way of which nobody knows what it did.
+        in_doubt: bool,
+    },
+    /// It could neither go on nor be ended.
+    Left {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What to do with runs that could go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resumable {
+    /// Carry them out.
+    #[default]
+    Resume,
+    /// End them like the others.
+    End,
+}
+
+/// Carries a run on, or ends it.
+pub(crate) async fn recover(
+    store: &Store,
+    clock: Clock,
+    around: &Surroundings,
+    orphan: &Orphan,
+    resumable: Resumable,
+) -> Recovered {
+    let run_id = orphan.log.record.header.run_id.clone();
+    let left = |why: String| Recovered {
+        run_id: run_id.clone(),
+        how: How::Left { why },
+        status: Status::Running,
+    };
+    let recorder = match Recorder::resume(store.clone(), clock, orphan) {
+        Ok(recorder) => recorder,
+        Err(unfit) => return left(unfit.to_string()),
+    };
+    // The commit that recorded the end was its last act, and only the word of it was lost.
+    if recorder.run().phase().is_terminal() || recorder.run().phase() == Phase::Empty {
+        return left("its log does not fit its status".to_owned());
+    }
+    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log));
+    let obstacle = execution.obstacle(around).or_else(|| match resumable {
+        Resumable::Resume => None,
+        Resumable::End => Some(("its process was gone between two calls".to_owned(), false)),
+    });
+    let (carried, how) = match obstacle {
+        None => (execution.carry_out(around).await, How::Resumed),
+        Some((why, in_doubt)) => {
+            let failure = Failure::Interrupted { message: why.clone(), in_doubt };
+            (execution.end(Some(failure)).await, How::Ended { why, in_doubt })
+        }
+    };
+    match carried {
+        Ok(()) => Recovered { run_id, how, status: execution.into_outcome().status },
+        Err(broken) => {
+            // It has an owner now, so nobody else will see to it.
+            drop(abandon(execution, &broken));
+            left(broken.to_string())
+        }
+    }
+}
+
+/// Ends a run that the store could not record, as soon as the store can again.
+pub(crate) fn abandon(mut execution: Execution, broken: &Broken) -> Outcome {
+    let message = format!("the record could not be written: {broken}");
+    // The store is asked before a call and after all of them. So a call that is open was not made,
+    // unless it is the program that is at fault.
+    let called = matches!(execution.recorder().run().phase(), Phase::Called(_));
+    let in_doubt = called && matches!(broken, Broken::Illegal(_));
+    if let Err(illegal) = execution.end_later(Failure::Interrupted { message, in_doubt }) {
+        tracing::error!(%illegal, "a run could not be ended");
+    }
+    execution.into_outcome()
+}

@@ -1,0 +1,132 @@
+//! A step of a plan, and how its adapter is to be chosen.
+
+use std::time::Duration;
+
+use super::shape::{self, Kind, Place};
+use super::{Error, milliseconds, table, text};
+use crate::json::{Object, Value};
+
+/// A step of a plan: one call, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step(Object);
+
+/// How an adapter is to be chosen, for a whole request or for one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Dispatch<'a>(Option<&'a Object>);
+
+impl Step {
+    /// Reads a plan, such as that of a recorded run.
+    ///
+    /// # Errors
+    /// With the first mistake; its pointer is relative to the plan.
+    pub fn read_plan(plan: Value) -> Result<Vec<Self>, Error> {
+        let place = Place::Root { schema: table::RUN_SCHEMA };
+        shape::check(&plan, &Kind::List(&table::STEP), &place)?;
+        steps(Some(plan), &place)
+    }
+
+    /// Returns the id, which no other step of the plan has.
+    #[must_use]
+    pub fn step_id(&self) -> &str {
+        text(&self.0, "step_id").unwrap_or_default()
+    }
+
+    /// Returns what the step is for; it may be empty.
+    #[must_use]
+    pub fn intent(&self) -> &str {
+        text(&self.0, "intent").unwrap_or_default()
+    }
+
+    /// Returns the call as given: tool, method and args.
+    #[must_use]
+    pub fn call(&self) -> &Object {
+        object(&self.0, "call")
+    }
+
+    /// Returns the tool to call.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        text(self.call(), "tool").unwrap_or_default()
+    }
+
+    /// Returns the method of the tool.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        text(self.call(), "method").unwrap_or_default()
+    }
+
+    /// Returns the arguments of the call.
+    #[must_use]
+    pub fn args(&self) -> &Object {
+        object(self.call(), "args")
+    }
+
+    /// Returns how the step's adapter is to be chosen.
+    #[must_use]
+    pub fn dispatch(&self) -> Dispatch<'_> {
+        Dispatch::of(&self.0)
+    }
+
+    /// Returns how long the call may take.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        milliseconds(&self.0)
+    }
+
+    /// Returns the step exactly as given.
+    #[must_use]
+    pub const fn raw(&self) -> &Object {
+        &self.0
+    }
+
+    /// Returns the step exactly as given.
+    #[must_use]
+    pub fn into_raw(self) -> Object {
+        self.0
+    }
+}
+
+impl<'a> Dispatch<'a> {
+    /// Returns the `dispatch` of a request or of a step.
+    #[must_use]
+    pub(crate) fn of(object: &'a Object) -> Self {
+        Self(object.get("dispatch").and_then(Value::as_object))
+    }
+
+    /// Says whether the request or step has a `dispatch`.
+    #[must_use]
+    pub const fn is_given(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the adapter to use.
+    #[must_use]
+    pub fn adapter_id(self) -> Option<&'a str> {
+        self.0.and_then(|dispatch| text(dispatch, "adapter_id"))
+    }
+
+    /// Returns the capabilities that the adapter must have, in the order given.
+    pub fn require_capabilities(self) -> impl Iterator<Item = &'a str> {
+        let names = self.0.and_then(|dispatch| dispatch.get("require_capabilities")?.as_array());
+        names.into_iter().flatten().filter_map(Value::as_str)
+    }
+}
+
+/// Takes the steps out of a plan that has the right shape.
+pub(super) fn steps(plan: Option<Value>, place: &Place<'_>) -> Result<Vec<Step>, Error> {
+    let Some(Value::Array(items)) = plan else { return Ok(Vec::new()) };
+    let plan: Vec<Step> = items.into_iter().filter_map(Value::into_object).map(Step).collect();
+    let Some((first, again)) = shape::repeated(plan.iter().map(Step::step_id)) else {
+        return Ok(plan);
+    };
+    let [first, second] = [first, again].map(|index| Place::Item(place, index));
+    let earlier = Place::Member(&first, "step_id").pointer();
+    let message =
+        format!("step_id {} stands already at {earlier:?}", shape::shown(plan[again].step_id()));
+    Err(Place::Member(&second, "step_id").error(message, None))
+}
+
+fn object<'a>(object: &'a Object, key: &str) -> &'a Object {
+    static EMPTY: Object = Object::new();
+    object.get(key).and_then(Value::as_object).unwrap_or(&EMPTY)
+}

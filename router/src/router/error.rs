@@ -1,0 +1,117 @@
+//! Why there is no answer to a request, and the remedy.
+
+use crate::outcome::Outcome;
+use crate::{registry, request, store};
+
+/// Why there is no answer to a request.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request is not one.
+    #[error(transparent)]
+    Request(#[from] request::Error),
+    /// The registry has no default adapter.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+    /// The store failed before anything was recorded. Nothing was called that has effects.
+    #[error("nothing was recorded: {0}")]
+    Store(#[from] store::Error),
+    /// The store failed in the middle of the run.
+    #[error("run {run_id} could not be recorded to its end: {source}")]
+    Unrecorded {
+        /// The run.
+        run_id: String,
+        /// Why.
+        #[source]
+        source: store::Error,
+        /// What came of it, as far as is known.
+        outcome: Box<Outcome>,
+    },
+    /// An adapter, or what runs it, is broken.
+    #[error("run {run_id} failed with a bug in step '{step_id}': {code}: {message}")]
+    Bug {
+        /// The run.
+        run_id: String,
+        /// The step.
+        step_id: String,
+        /// The stable code.
+        code: String,
+        /// What went wrong.
+        message: String,
+        /// What came of the run.
+        outcome: Box<Outcome>,
+    },
+    /// The idempotency key belongs to another request.
+    #[error("the idempotency key was used for another request, by run {run_id}")]
+    KeyTaken {
+        /// The run that has it.
+        run_id: String,
+    },
+    /// There are too many runs under way.
+    #[error("{limit} runs are under way, which is the limit")]
+    Busy {
+        /// The limit.
+        limit: usize,
+    },
+    /// This program made a mistake.
+    #[error("run {run_id} was given up: {message}")]
+    Internal {
+        /// The run.
+        run_id: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// No threads could be had.
+    #[error("cannot start the threads of the router: {0}")]
+    Threads(String),
+}
+
+impl Error {
+    /// Returns the stable code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Request(error) => error.code(),
+            Self::Registry(error) => error.code(),
+            Self::Store(error) | Self::Unrecorded { source: error, .. } => error.code(),
+            Self::Bug { code, .. } => code,
+            Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
+            Self::Busy { .. } => "ROUTER_BUSY",
+            Self::Internal { .. } | Self::Threads(_) => "ROUTER_FAILED",
+        }
+    }
+
+    /// Returns the run, if there is one.
+    #[must_use]
+    pub fn run_id(&self) -> Option<&str> {
+        match self {
+            Self::Unrecorded { run_id, .. }
+            | Self::Bug { run_id, .. }
+            | Self::KeyTaken { run_id }
+            | Self::Internal { run_id, .. } => Some(run_id),
+            _ => None,
+        }
+    }
+
+    /// Returns what came of the run, as far as is known.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Unrecorded { outcome, .. } | Self::Bug { outcome, .. } => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Returns the remedy.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Request(error) => error.hint().to_owned(),
+            Self::Registry(error) => error.hint(),
+            Self::Store(error) | Self::Unrecorded { source: error, .. } => error.hint().to_owned(),
+            Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
+            Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
+            Self::Busy { .. } => "send the request again later".to_owned(),
+            Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The state of a run, and the one function that changes it.
+//!
+//! Live execution, recovery after a crash and replay all go through [`Run::apply`]. What it refuses is
+//! never stored.
+
+use std::borrow::Cow;
+
+use crate::event::{Fact, Kind, Requested, Started};
+
+/// A run as far as its events tell.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    events: u64,
+    phase: Phase,
+    origin: Origin,
+    continues_on_error: bool,
+    mode: Option<String>,
+    plan: Vec<String>,
+    selected: Vec<String>,
+    /// Steps that were started; they are started in the order of the plan.
+    started: usize,
+    failed: usize,
+    tools_used: Vec<String>,
+    last_failure_reason: Option<String>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is recorded.
+    #[default]
+    Empty,
+    /// The run exists; it has no plan yet.
+    Started,
+    /// The plan is fixed; no adapter is chosen yet.
+    Planned,
+    /// Before the first step, between two steps, or after the last.
+    Ready,
+    /// A step has begun; its call is not requested.
+    StepOpen,
+    /// A call is requested, for the given time; its result is not recorded.
+    Called(u64),
+    /// The call succeeded.
+    Answered,
+    /// The call failed.
+    Refused,
+    /// The record of what was done is written.
+    Provenanced,
+    /// It ended well.
+    Completed,
+    /// It ended badly.
+    Failed,
+}
+
+impl Phase {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "before the run started",
+            Self::Started => "before the plan",
+            Self::Planned => "before an adapter was selected",
+            Self::Ready => "between steps",
+            Self::StepOpen => "in a step, before its call",
+            Self::Called(_) => "during a call",
+            Self::Answered | Self::Refused => "after a call, before its step was completed",
+            Self::Provenanced => "after the provenance",
+            Self::Completed | Self::Failed => "after the end of the run",
+        }
+    }
+
+    /// Says whether the run is over.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// Who wrote the log. The Python router's orders some things differently and says less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// This router, or a successor.
+    #[default]
+    Ours,
+    /// Another program.
+    Foreign,
+}
+
+/// An event does not follow from what was before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Illegal {
+    /// The stable code.
+    pub code: &'static str,
+    /// Which event, and where the run stood.
+    pub message: String,
+}
+
+impl Illegal {
+    /// Every code.
+    pub const CODES: [&'static str; 7] = [
+        "SEQ_UNEXPECTED",
+        "EVENT_OUT_OF_ORDER",
+        "EVENT_AFTER_TERMINAL",
+        "STEP_NOT_PLANNED",
+        "STEP_MISMATCH",
+        "ADAPTER_SELECTED_TWICE",
+        "OUTCOME_MISMATCH",
+    ];
+
+    fn new(index: usize, message: String) -> Self {
+        Self { code: Self::CODES[index], message }
+    }
+}
+
+impl Run {
+    /// Makes the run that has no events.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes an event into account, or says why it cannot follow. Refused events change nothing.
+    ///
+    /// # Errors
+    /// When the event is not the next in sequence, or illegal where the run stands.
+    pub fn apply(&mut self, seq: i64, fact: &Fact<'_>) -> Result<(), Illegal> {
+        if u64::try_from(seq) != Ok(self.events) {
+            let message = format!("expected the event at seq {}, got seq {seq}", self.events);
+            return Err(Illegal::new(0, message));
+        }
+        self.transit(fact)?;
+        self.events += 1;
+        Ok(())
+    }
+
+    fn transit(&mut self, fact: &Fact<'_>) -> Result<(), Illegal> {
+        match (self.phase, fact) {
+            (Phase::Completed | Phase::Failed, _) => {
+                let message = format!("{} follows the end of the run", fact.kind().name());
+                return Err(Illegal::new(2, message));
+            }
+            (Phase::Empty, Fact::RunStarted(started)) => self.start(started),
+            (Phase::Started, Fact::PlanCreated(planned)) => {
+                let steps = planned.steps.iter();
+                self.plan = steps.map(|step| text(step.step_id.as_ref()).to_owned()).collect();
+                self.phase = if self.selected.is_empty() { Phase::Planned } else { Phase::Ready };
+            }
+            (Phase::Planned, Fact::DispatchSelected { adapter_id }) => {
+                self.select(text(adapter_id.as_ref()))?;
+                self.phase = Phase::Ready;
+            }
+            (Phase::Ready, Fact::DispatchSelected { adapter_id }) if self.started == 0 => {
+                self.select(text(adapter_id.as_ref()))?;
+            }
+            // The Python router chooses the adapter before it records the plan.
+            (Phase::Started, Fact::DispatchSelected { adapter_id }) if self.is_foreign() => {
+                self.select(text(adapter_id.as_ref()))?;
+            }
+            (Phase::Ready, Fact::StepStarted { step_id }) if self.may_go_on() => {
+                self.begin_step(text(step_id.as_ref()))?;
+            }
+            (Phase::StepOpen, Fact::ToolCallRequested(requested)) => self.request(requested, 1)?,
+            // A call of which nobody knows what it did may be asked for once more.
+            (Phase::Called(attempt), Fact::ToolCallRequested(requested)) => {
+                self.request(requested, attempt + 1)?;
+            }
+            (Phase::Called(_), Fact::ToolCallSucceeded { step_id }) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.phase = Phase::Answered;
+            }
+            (Phase::Called(_), Fact::ToolCallFailed { step_id }) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.phase = Phase::Refused;
+            }
+            (
+                Phase::StepOpen | Phase::Answered | Phase::Refused,
+                Fact::StepCompleted { step_id, status },
+            ) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.complete_step(text(status.as_ref()))?;
+            }
+            (Phase::Ready, Fact::ProvenanceEmitted) => self.phase = Phase::Provenanced,
+            (Phase::Provenanced, Fact::RunCompleted { .. }) => {
+                if self.failed > 0 || self.started < self.plan.len() {
+                    let message = format!(
+                        "the run is recorded as completed, but {} of {} steps were started and {} failed",
+                        self.started,
+                        self.plan.len(),
+                        self.failed
+                    );
+                    return Err(Illegal::new(6, message));
+                }
+                self.phase = Phase::Completed;
+            }
+            (Phase::Provenanced | Phase::Started | Phase::Planned, Fact::RunFailed { reason }) => {
+                self.fail(reason.as_ref());
+            }
+            (Phase::Ready, Fact::RunFailed { reason }) if self.started == 0 => {
+                self.fail(reason.as_ref());
+            }
+            // The Python router leaves the step of a bug open.
+            (Phase::Refused, Fact::RunFailed { reason }) if self.is_foreign() => {
+                self.fail(reason.as_ref());
+            }
+            (phase, fact) => {
+                let message =
+                    format!("{} cannot be recorded {}", fact.kind().name(), phase.name());
+                return Err(Illegal::new(1, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, started: &Started<'_>) {
+        self.origin =
+            if started.router_version.is_some() { Origin::Ours } else { Origin::Foreign };
+        self.continues_on_error = started.continues_on_error;
+        self.mode = started.mode.as_deref().map(str::to_owned);
+        self.phase = Phase::Started;
+    }
+
+    fn select(&mut self, adapter_id: &str) -> Result<(), Illegal> {
+        if self.selected.iter().any(|selected| selected == adapter_id) {
+            let message = format!("the adapter '{adapter_id}' was selected before");
+            return Err(Illegal::new(5, message));
+        }
+        self.selected.push(adapter_id.to_owned());
+        Ok(())
+    }
+
+    fn begin_step(&mut self, step_id: &str) -> Result<(), Illegal> {
+        match self.plan.get(self.started) {
+            Some(planned) if planned == step_id => {
+                self.started += 1;
+                self.phase = Phase::StepOpen;
+                Ok(())
+            }
+            Some(planned) => Err(Illegal::new(
+                3,
+                format!("step '{step_id}' was started, and the plan's next step is '{planned}'"),
+            )),
+            None => Err(Illegal::new(
+                3,
+                format!("step '{step_id}' was started, and the plan has no further step"),
+            )),
+        }
+    }
+
+    fn request(&mut self, requested: &Requested<'_>, attempt: u64) -> Result<(), Illegal> {
+        self.same_step(Kind::ToolCallRequested, requested.step_id.as_ref())?;
+        if requested.attempt != attempt {
+            let message =
+                format!("the call is requested as attempt {}, not {attempt}", requested.attempt);
+            return Err(Illegal::new(1, message));
+        }
+        if let Some(method) = requested.method.as_deref()
+            && !self.tools_used.iter().any(|used| used == method)
+        {
+            self.tools_used.push(method.to_owned());
+        }
+        self.phase = Phase::Called(attempt);
+        Ok(())
+    }
+
+    fn complete_step(&mut self, status: &str) -> Result<(), Illegal> {
+        let expected = if self.phase == Phase::Answered { "ok" } else { "error" };
+        if status != expected {
+            let message =
+                format!("the step is completed with status '{status}', but its call says '{expected}'");
+            return Err(Illegal::new(6, message));
+        }
+        self.failed += usize::from(status == "error");
+        self.phase = Phase::Ready;
+        Ok(())
+    }
+
+    fn fail(&mut self, reason: Option<&Cow<'_, str>>) {
+        self.last_failure_reason = reason.map(|reason| reason.clone().into_owned());
+        self.phase = Phase::Failed;
+    }
+
+    fn same_step(&self, kind: Kind, step_id: Option<&Cow<'_, str>>) -> Result<(), Illegal> {
+        let (open, given) = (self.open_step().unwrap_or_default(), text(step_id));
+        if open == given {
+            return Ok(());
+        }
+        let message = format!("{} is of step '{given}', and step '{open}' is open", kind.name());
+        Err(Illegal::new(4, message))
+    }
+
+    const fn is_foreign(&self) -> bool {
+        matches!(self.origin, Origin::Foreign)
+    }
+
+    const fn may_go_on(&self) -> bool {
+        self.failed == 0 || self.continues_on_error || self.is_foreign()
+    }
+}
+
+fn text<'a>(text: Option<&'a Cow<'_, str>>) -> &'a str {
+    text.map_or("", |text| text.as_ref())
+}
+
+impl Run {
+    /// Returns the number of events; the next one has this seq.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Returns where the run stands.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Says who wrote the log.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Returns the mode, once the run has started.
+    #[must_use]
+    pub fn mode(&self) -> Option<&str> {
+        self.mode.as_deref()
+    }
+
+    /// Returns the ids of the plan's steps.
+    #[must_use]
+    pub fn plan(&self) -> &[String] {
+        &self.plan
+    }
+
+    /// Returns how many steps were started.
+    #[must_use]
+    pub const fn steps_started(&self) -> usize {
+        self.started
+    }
+
+    /// Returns how many steps failed.
+    #[must_use]
+    pub const fn steps_failed(&self) -> usize {
+        self.failed
+    }
+
+    /// Returns the step that is open.
+    #[must_use]
+    pub fn open_step(&self) -> Option<&str> {
+        match self.phase {
+            Phase::StepOpen | Phase::Called(_) | Phase::Answered | Phase::Refused => {
+                self.plan.get(self.started.checked_sub(1)?).map(String::as_str)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the adapters that were chosen, in order of first use.
+    #[must_use]
+    pub fn selected(&self) -> &[String] {
+        &self.selected
+    }
+
+    /// Returns the methods that were called, each once, in order of first use.
+    #[must_use]
+    pub fn tools_used(&self) -> &[String] {
+        &self.tools_used
+    }
+
+    /// Returns why the run failed, in one word.
+    #[must_use]
+    pub fn last_failure_reason(&self) -> Option<&str> {
+        self.last_failure_reason.as_deref()
+    }
+}

@@ -1,0 +1,176 @@
+//! Secrets: where they come from, how arguments refer to them, and how they are kept out of what is recorded.
+//!
+//! A secret is given by the operator, under a name, as a [`Source`]. Arguments name it,
+//! `{"$secret": "NAME"}`, and [`Secrets::resolve`] puts the value there for the call alone. Whatever is
+//! stored, logged or answered goes through [`Secrets::redact`] first: it takes out what the
+//! [rules](nexus_router_sdk::redact) of the SDK find by key and by form, and every value that is known to
+//! be secret, wherever and however it is spelled.
+
+mod error;
+mod needle;
+mod redact;
+mod settings;
+mod source;
+mod spelling;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+pub use error::Error;
+pub use settings::secret_values;
+pub use source::Source;
+
+use nexus_router_sdk::redact::is_secret_name;
+
+use crate::json::{Object, Value};
+use needle::Needles;
+
+/// The key of a reference to a secret.
+pub const REFERENCE_KEY: &str = "$secret";
+
+/// A shorter value would blot out ordinary words.
+pub const MIN_LENGTH: usize = 4;
+
+/// The secrets that the router knows by name, and every value that it must never show.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<Known>);
+
+#[derive(Clone, Default)]
+struct Known {
+    named: BTreeMap<String, String>,
+    /// Values that have no name.
+    hidden: Vec<String>,
+    needles: Needles,
+}
+
+impl Secrets {
+    /// Returns no secrets; what looks like one is hidden all the same.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Reads the named secrets; `environment` looks up a variable.
+    ///
+    /// # Errors
+    /// When a name cannot be used in a reference, or a secret is not there, is no text, or is too short
+    /// to be told from ordinary text.
+    pub fn from_sources(
+        sources: &BTreeMap<String, Source>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Error> {
+        let mut named = BTreeMap::new();
+        for (name, source) in sources {
+            if !is_secret_name(name) {
+                return Err(Error::Name { name: name.clone() });
+            }
+            named.insert(name.clone(), source.read(name, &environment)?);
+        }
+        Ok(Self::of(named, Vec::new()))
+    }
+
+    /// Adds values that must never be shown, such as those of [`secret_values`].
+    #[must_use]
+    pub fn with_hidden_values(self, values: impl IntoIterator<Item = String>) -> Self {
+        let mut known = Arc::unwrap_or_clone(self.0);
+        let before = known.hidden.len();
+        known.hidden.extend(values.into_iter().filter(|value| value.len() >= MIN_LENGTH));
+        if known.hidden.len() == before {
+            return Self(Arc::new(known));
+        }
+        known.hidden.sort_unstable();
+        known.hidden.dedup();
+        Self::of(known.named, known.hidden)
+    }
+
+    fn of(named: BTreeMap<String, String>, hidden: Vec<String>) -> Self {
+        let needles = Needles::of(named.values().chain(&hidden));
+        Self(Arc::new(Known { named, hidden, needles }))
+    }
+
+    /// Returns the names of the secrets, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.named.keys().map(String::as_str)
+    }
+
+    /// Replaces the references in arguments by the secrets they name.
+    ///
+    /// # Errors
+    /// When there is no secret of that name, or an object with a `$secret` is no reference.
+    pub fn resolve<'a>(&self, args: &'a Object) -> Result<Cow<'a, Object>, Error> {
+        if args.contains_key(REFERENCE_KEY) {
+            return Err(Error::Reference { pointer: String::new() });
+        }
+        if !args.iter().any(|(_, value)| holds_reference(value)) {
+            return Ok(Cow::Borrowed(args));
+        }
+        let mut resolved = args.clone();
+        self.resolve_members(&mut resolved, &mut String::new())?;
+        Ok(Cow::Owned(resolved))
+    }
+
+    /// Resolves below the value that `pointer` leads to; afterwards `pointer` is as before.
+    fn resolve_value(&self, value: &mut Value, pointer: &mut String) -> Result<(), Error> {
+        match value {
+            Value::Object(object) if object.contains_key(REFERENCE_KEY) => {
+                let Some(name) = reference(object) else {
+                    return Err(Error::Reference { pointer: pointer.clone() });
+                };
+                let Some(secret) = self.0.named.get(name) else {
+                    return Err(Error::Unknown { name: name.to_owned(), pointer: pointer.clone() });
+                };
+                *value = secret.as_str().into();
+                Ok(())
+            }
+            Value::Object(object) => self.resolve_members(object, pointer),
+            Value::Array(items) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    let length = pointer.len();
+                    pointer.push_str(&format!("/{index}"));
+                    self.resolve_value(item, pointer)?;
+                    pointer.truncate(length);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve_members(&self, object: &mut Object, pointer: &mut String) -> Result<(), Error> {
+        for (key, value) in object.iter_mut() {
+            let length = pointer.len();
+            pointer.push('/');
+            pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            self.resolve_value(value, pointer)?;
+            pointer.truncate(length);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.named.keys()).finish()
+    }
+}
+
+/// Returns the name that an object refers to, if it is a reference and nothing else.
+fn reference(object: &Object) -> Option<&str> {
+    let name = object.get(REFERENCE_KEY)?.as_str()?;
+    (object.len() == 1 && is_secret_name(name)).then_some(name)
+}
+
+fn holds_reference(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => {
+            object.iter().any(|(key, value)| key == REFERENCE_KEY || holds_reference(value))
+        }
+        Value::Array(items) => items.iter().any(holds_reference),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Finds known secret values in texts.
+//!
+//! Nearly every text holds none. Four bytes at each place are looked up in a small bit set; only where
+//! they could begin a secret is anything compared.
+
+use std::ops::Range;
+
+use nexus_router_sdk::redact::REDACTED;
+
+use super::spelling::{Decoded, spellings};
+
+/// The bits of the set: few enough to stay in the fastest cache.
+const BITS: u32 = 12;
+
+/// The spellings of all secret values.
+#[derive(Clone, Default)]
+pub(super) struct Needles {
+    /// Sorted by their first four bytes, then the longest first.
+    spellings: Vec<(u32, String)>,
+    /// A bit for each start, at its [`slot`].
+    starts: Vec<u64>,
+    /// The values that could be numbers.
+    numbers: Vec<String>,
+}
+
+impl Needles {
+    /// Prepares the search for values.
+    pub(super) fn of<'v>(values: impl Iterator<Item = &'v String>) -> Self {
+        let mut needles = Self::default();
+        for value in values {
+            let number = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+            if value.bytes().all(number) {
+                needles.numbers.push(value.clone());
+            }
+            // A part of the mark is in every redacted text, and so gives nothing away.
+            let spellings =
+                spellings(value).into_iter().filter(|it| !REDACTED.contains(it.as_str()));
+            let started = spellings.filter_map(|it| Some((start(it.as_bytes())?, it)));
+            needles.spellings.extend(started);
+        }
+        needles.spellings.sort_by(|(a, one), (b, two)| a.cmp(b).then(two.len().cmp(&one.len())));
+        needles.spellings.dedup();
+        if !needles.spellings.is_empty() {
+            needles.starts = vec![0; 1 << (BITS - 6)];
+        }
+        for (start, _) in &needles.spellings {
+            let slot = slot(*start);
+            needles.starts[slot >> 6] |= 1 << (slot & 63);
+        }
+        needles
+    }
+
+    /// Returns the text without the values, or nothing if it has none of them.
+    pub(super) fn replace(&self, text: &str) -> Option<String> {
+        if self.spellings.is_empty() {
+            return None;
+        }
+        let mut found = Vec::new();
+        self.find(text.as_bytes(), &mut found);
+        if text.contains('%')
+            && let Some(decoded) = Decoded::of(text)
+        {
+            let plain = found.len();
+            self.find(&decoded.bytes, &mut found);
+            for range in &mut found[plain..] {
+                *range = decoded.origin(range);
+            }
+        }
+        (!found.is_empty()).then(|| blot_out(text, found))
+    }
+
+    /// Says whether the text of a number is a secret value.
+    pub(super) fn is_secret_number(&self, text: impl FnOnce() -> String) -> bool {
+        if self.numbers.is_empty() {
+            return false;
+        }
+        let text = text();
+        let whole = text.strip_suffix(".0").unwrap_or(&text);
+        self.numbers.iter().any(|number| *number == text || number == whole)
+    }
+
+    /// Finds the longest value at each place.
+    fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+        for (at, window) in text.windows(4).enumerate() {
+            let Some(start) = start(window) else { continue };
+            let slot = slot(start);
+            if self.starts[slot >> 6] >> (slot & 63) & 1 == 0 {
+                continue;
+            }
+            let first = self.spellings.partition_point(|(other, _)| *other < start);
+            let same = self.spellings[first..].iter().take_while(|(other, _)| *other == start);
+            let longest = same.map(|(_, it)| it).find(|it| text[at..].starts_with(it.as_bytes()));
+            found.extend(longest.map(|it| at..at + it.len()));
+        }
+    }
+}
+
+fn start(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|first| u32::from_le_bytes(*first))
+}
+
+fn slot(start: u32) -> usize {
+    (start.wrapping_mul(0x9e37_79b1) >> (u32::BITS - BITS)) as usize
+}
+
+/// Replaces ranges of a text; those that overlap count as one.
+fn blot_out(text: &str, mut ranges: Vec<Range<usize>>) -> String {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut out = String::with_capacity(text.len());
+    let mut ranges = ranges.into_iter().peekable();
+    let mut at = 0;
+    while let Some(Range { start, mut end }) = ranges.next() {
+        while let Some(next) = ranges.next_if(|next| next.start < end) {
+            end = end.max(next.end);
+        }
+        out.push_str(&text[at..start]);
+        out.push_str(REDACTED);
+        at = end;
+    }
+    out.push_str(&text[at..]);
+    out
+}

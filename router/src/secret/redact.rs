@@ -1,0 +1,91 @@
+//! Takes secrets out of values: by key, by form, and by exact value.
+
+use nexus_router_sdk::redact::{self, Class, REDACTED};
+
+use super::{Secrets, reference};
+use crate::json::{self, Object, Value};
+
+impl Secrets {
+    /// Returns the value without its secrets, or nothing if it has none.
+    ///
+    /// A value without secrets is only looked at: nothing is allocated.
+    #[must_use]
+    pub fn redact(&self, value: &Value) -> Option<Value> {
+        self.walk(value, Class::Plain)
+    }
+
+    /// Returns the object without its secrets, or nothing if it has none.
+    #[must_use]
+    pub fn redact_object(&self, object: &Object) -> Option<Object> {
+        self.members(object, Class::Plain)
+    }
+
+    /// Returns the text without its secrets, or nothing if it has none.
+    #[must_use]
+    pub fn redact_text(&self, text: &str) -> Option<String> {
+        let Some(known) = self.0.needles.replace(text) else {
+            return redact::text_if_secret(text);
+        };
+        Some(redact::text_if_secret(&known).unwrap_or(known))
+    }
+
+    /// Walks a value whose surroundings are of class `within`.
+    fn walk(&self, value: &Value, within: Class) -> Option<Value> {
+        match (within, value) {
+            (_, Value::Object(object))
+                if reference(object).is_some_and(|name| self.is_plain(name)) =>
+            {
+                None
+            }
+            (_, Value::String(text)) if text == REDACTED => None,
+            (Class::Secret, _) | (Class::Either, Value::String(_)) => Some(REDACTED.into()),
+            (_, Value::Null | Value::Bool(_)) => None,
+            (_, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => {
+                let known = self.0.needles.is_secret_number(|| json::to_canonical(value));
+                known.then(|| REDACTED.into())
+            }
+            (Class::Plain, Value::String(text)) => self.redact_text(text).map(Value::from),
+            (_, Value::Array(items)) => self.items(items, within).map(Value::from),
+            (_, Value::Object(object)) => self.members(object, within).map(Value::from),
+        }
+    }
+
+    fn items(&self, items: &[Value], within: Class) -> Option<Vec<Value>> {
+        let mut rest = items.iter();
+        let changed = rest.find_map(|item| self.walk(item, within))?;
+        let before = items.len() - rest.len() - 1;
+        let mut redacted = Vec::with_capacity(items.len());
+        redacted.extend_from_slice(&items[..before]);
+        redacted.push(changed);
+        redacted.extend(rest.map(|item| self.walk(item, within).unwrap_or_else(|| item.clone())));
+        Some(redacted)
+    }
+
+    fn members(&self, object: &Object, within: Class) -> Option<Object> {
+        let member = |key: &str, value: &Value| {
+            let shown = self.redact_text(key);
+            // The key as shown may say more: `pwd=3 max` is about a limit, `pwd=[REDACTED]` a password.
+            let class_shown = shown.as_deref().map_or(Class::Plain, redact::key_class);
+            (shown, self.walk(value, redact::key_class(key).max(class_shown).max(within)))
+        };
+        let is_changed = |(key, value): (&str, &Value)| {
+            let (key, value) = member(key, value);
+            key.is_some() || value.is_some()
+        };
+        let before = object.iter().position(is_changed)?;
+        let mut redacted = Object::with_capacity(object.len());
+        for (index, (key, value)) in object.iter().enumerate() {
+            let (new_key, new_value) =
+                if index < before { (None, None) } else { member(key, value) };
+            redacted.insert(
+                new_key.unwrap_or_else(|| key.to_owned()),
+                new_value.unwrap_or_else(|| value.clone()),
+            );
+        }
+        Some(redacted)
+    }
+
+    fn is_plain(&self, text: &str) -> bool {
+        self.redact_text(text).is_none()
+    }
+}

@@ -1,0 +1,412 @@
+//! The store: runs and their events in one SQLite file, durable before anyone is told.
+//!
+//! Callers speak of runs and events; SQL stays in here. One thread writes, and commits together what
+//! arrives together (`writer`); readers have connections of their own. In a file of ours events are
+//! append-only by trigger and chained by hash (`schema`). A file of the Python router is read as it is
+//! (`python`), or taken over.
+
+mod backup;
+mod check;
+mod error;
+mod import;
+mod open;
+mod owner;
+mod python;
+mod reader;
+mod record;
+mod schema;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::digest::Digest;
+use owner::Owner;
+use schema::Layout;
+use writer::Writer;
+
+pub use backup::{backup, restore};
+pub use check::{Finding, Health};
+pub use error::Error;
+pub use import::{Conflict, Imported, NewRun, Replaced};
+pub use owner::{Identity, Life};
+pub use record::{Append, Claim, Header, Log, Progress, RunRecord, Status, Ticket};
+pub use writer::{Receipt, Unwritten, Work};
+
+/// At most so many appends share a commit; beyond it waiting costs more than the commit.
+const MAX_BATCH: usize = 1024;
+/// At most so much is written in a commit before it is begun.
+const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
+/// How long another process may hold the lock, by default.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that are kept for the next reader.
+const MAX_IDLE_READERS: usize = 8;
+
+/// A store. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    // Dropped in this order: what was handed over is written before the lock is let go.
+    writer: Option<Writer>,
+    owner: Option<Owner>,
+    readers: Mutex<Vec<Connection>>,
+    path: Option<PathBuf>,
+    layout: Layout,
+    busy: Duration,
+}
+
+/// How a store works.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long another process may hold the lock before a change is given up.
+    pub busy: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { busy: BUSY_TIMEOUT }
+    }
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Only this run.
+    pub run_id: Option<String>,
+    /// Only runs of this status.
+    pub status: Option<Status>,
+    /// Only runs whose creation time, as text, is not less.
+    pub since: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// Without the first so many.
+    pub offset: usize,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { run_id: None, status: None, since: None, limit: 50, offset: 0 }
+    }
+}
+
+impl Filter {
+    fn admits(&self, record: &RunRecord) -> bool {
+        self.status.is_none_or(|status| record.progress.status == status)
+            && self.since.as_ref().is_none_or(|since| record.header.created_at >= *since)
+    }
+}
+
+/// How many runs there are by status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// All of them.
+    pub total: u64,
+    /// Those that are carried out.
+    pub running: u64,
+    /// Those that ended well.
+    pub completed: u64,
+    /// Those that ended badly.
+    pub failed: u64,
+}
+
+impl Counted {
+    fn add(&mut self, status: Option<Status>, runs: u64) {
+        match status {
+            Some(Status::Running) => self.running += runs,
+            Some(Status::Completed) => self.completed += runs,
+            Some(Status::Failed) => self.failed += runs,
+            None => return,
+        }
+        self.total += runs;
+    }
+}
+
+/// A page of runs.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The runs, the newest first.
+    pub runs: Vec<Listed>,
+    /// How many there are without the page's limits.
+    pub counted: Counted,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The run.
+    pub record: RunRecord,
+    /// Its events, where the store keeps no summary of them.
+    pub log: Option<Log>,
+}
+
+/// A run whose owner is gone.
+#[derive(Clone, Debug)]
+pub struct Orphan {
+    /// Its place.
+    pub ticket: Ticket,
+    /// The run and its events.
+    pub log: Log,
+}
+
+impl Store {
+    /// Opens a store for writing, and makes it if there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, Options::default())
+    }
+
+    /// Opens a store for writing, and makes it if there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn open_with(path: &Path, options: Options) -> Result<Self, Error> {
+        let connection = open::writer(path)?;
+        Self::begin(connection, Some(open::real(path)), options)
+    }
+
+    /// Makes a store in memory. It is gone with its last clone.
+    ///
+    /// # Errors
+    /// When there is no memory or no thread.
+    pub fn in_memory() -> Result<Self, Error> {
+        Self::begin(Connection::open_in_memory()?, None, Options::default())
+    }
+
+    fn begin(
+        mut connection: Connection,
+        path: Option<PathBuf>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let shown = path.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
+        connection.busy_timeout(options.busy)?;
+        let layout = open::layout(&connection, &shown)?;
+        match layout {
+            Layout::Python => return Err(Error::Python(shown)),
+            Layout::Unknown => return Err(Error::Foreign(shown)),
+            // Larger pages hold a whole run of one step, and a larger file needs fewer of them.
+            Layout::Empty => connection.pragma_update(None, "page_size", 8192)?,
+            Layout::Ours(_) => {}
+        }
+        open::prepare(&connection, options.busy)?;
+        let owner = Owner::register(path.as_deref())?;
+        let owner_no = open::adopt(&mut connection, &owner.identity)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        let writer = Writer::start(connection, owner_no)?;
+        let shared = Shared {
+            writer: Some(writer),
+            owner: Some(owner),
+            readers: Mutex::default(),
+            path,
+            layout: Layout::Ours(schema::VERSION),
+            busy: options.busy,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Opens a store only for reading: one of ours, or one of the Python router. Nothing is created.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is of another program.
+    pub fn open_read_only(path: &Path) -> Result<Self, Error> {
+        if !path.exists() {
+            return Err(Error::Missing(path.to_owned()));
+        }
+        let Options { busy } = Options::default();
+        let connection = open::reader(path, busy)?;
+        let layout = open::layout(&connection, path)?;
+        if matches!(layout, Layout::Empty | Layout::Unknown) {
+            return Err(Error::Foreign(path.to_owned()));
+        }
+        let shared = Shared {
+            writer: None,
+            owner: None,
+            readers: Mutex::new(vec![connection]),
+            path: Some(open::real(path)),
+            layout,
+            busy,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Returns the file, unless the store is in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.shared.path.as_deref()
+    }
+
+    /// Says whether the file is one of the Python router.
+    #[must_use]
+    pub fn is_python(&self) -> bool {
+        self.shared.layout == Layout::Python
+    }
+
+    fn writer(&self) -> Result<&Writer, Error> {
+        self.shared.writer.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    /// Hands over events; the receipt tells when they are durable.
+    ///
+    /// # Errors
+    /// When the store was opened only for reading.
+    pub fn append(&self, append: Append) -> Result<Receipt, Error> {
+        Ok(self.writer()?.append(append))
+    }
+
+    /// Appends events on the calling thread's time, if nobody else is writing.
+    ///
+    /// # Errors
+    /// When the store was opened only for reading.
+    pub(crate) fn append_here(&self, append: Append) -> Result<Receipt, Error> {
+        Ok(self.writer()?.append_here(append))
+    }
+
+    /// Hands over events that nobody waits for, and that are kept until they can be written.
+    pub(crate) fn owe(&self, append: Append) {
+        if let Ok(writer) = self.writer() {
+            writer.owe(append);
+        }
+    }
+
+    /// Returns how often the disk was asked since the store was opened.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.shared.writer.as_ref().map(Writer::work).unwrap_or_default()
+    }
+
+    /// Finds a run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn find(&self, run_id: &str) -> Result<Option<RunRecord>, Error> {
+        let (run_id, python) = (run_id.to_owned(), self.is_python());
+        self.read(move |connection| {
+            if python {
+                return Ok(python::log(connection, &run_id)?.map(|log| log.record));
+            }
+            Ok(reader::find(connection, &run_id)?.map(|(_, record)| record))
+        })
+    }
+
+    /// Reads a run with its events.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn log(&self, run_id: &str) -> Result<Option<Log>, Error> {
+        let (run_id, python) = (run_id.to_owned(), self.is_python());
+        self.read(move |connection| {
+            if python { python::log(connection, &run_id) } else { reader::log(connection, &run_id) }
+        })
+    }
+
+    /// Lists runs, the newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn list(&self, filter: &Filter) -> Result<Listing, Error> {
+        let (filter, python) = (filter.clone(), self.is_python());
+        self.read(move |connection| {
+            if python {
+                python::list(connection, &filter)
+            } else {
+                reader::list(connection, &filter)
+            }
+        })
+    }
+
+    /// Finds the run that an idempotency key belongs to, and the digest of its request.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn by_key(&self, key: &str) -> Result<Option<(String, Digest)>, Error> {
+        let key = key.to_owned();
+        self.read(move |connection| reader::by_key(connection, &key))
+    }
+
+    /// Tells which indexes the questions to a store use, for those who want to see.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn query_plans(&self) -> Result<Vec<String>, Error> {
+        self.read(reader::query_plans)
+    }
+
+    /// Asks a question within one read transaction, so that the answer is of one moment.
+    fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let Some(path) = &self.shared.path else {
+            return self.writer()?.job(|connection| question(connection))?;
+        };
+        let idle = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => open::reader(path, self.shared.busy)?,
+        };
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let answer = question(&transaction);
+        drop(transaction);
+        let mut readers = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < MAX_IDLE_READERS {
+            readers.push(connection);
+        }
+        answer
+    }
+
+    /// Takes over every run whose owner is gone, so that no other process does the same.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub fn adopt_orphans(&self) -> Result<Vec<Orphan>, Error> {
+        let (Some(path), Some(owner)) = (self.shared.path.clone(), &self.shared.owner) else {
+            return Ok(Vec::new());
+        };
+        let heir = owner.identity.owner_id.clone();
+        self.writer()?.job(move |connection| owner::adopt_orphans(connection, &path, &heir))?
+    }
+
+    /// Takes up a run of this process that is not over.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn take_up(&self, run_id: &str) -> Result<Option<Orphan>, Error> {
+        let run_id = run_id.to_owned();
+        self.writer()?.job(move |connection| owner::take_up(connection, &run_id))?
+    }
+
+    /// Lists the runs whose owner is gone, and changes nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn orphans(&self) -> Result<Vec<String>, Error> {
+        let Some(path) = self.shared.path.clone() else { return Ok(Vec::new()) };
+        if self.is_python() {
+            return Ok(Vec::new());
+        }
+        self.read(move |connection| {
+            let orphans = owner::orphans(connection, &path)?;
+            Ok(orphans.into_iter().map(|(_, run_id)| run_id).collect())
+        })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let (Some(writer), Some(owner)) = (self.writer.take(), &self.owner) else { return };
+        let owner_id = owner.identity.owner_id.clone();
+        // Who closes the store carries out nothing any more, though its process may live on.
+        let closed = writer.job(move |connection| owner::close(connection, &owner_id));
+        if let Ok(Err(error)) | Err(error) = closed {
+            tracing::warn!(%error, "the store was not closed in order");
+        }
+    }
+}

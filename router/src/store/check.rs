@@ -1,0 +1,144 @@
+//! Whether a store is sound: the file, the chains, and the numbers kept beside them.
+
+use rusqlite::Connection;
+
+use super::record::Status;
+use super::schema::POSITION_BITS;
+use super::{Error, Store, reader};
+use crate::digest::Digest;
+use crate::event::{Kind, Line};
+
+/// More findings would not be read.
+const MAX_FINDINGS: usize = 100;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The run, if it concerns one.
+    pub run_id: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Runs that were looked at.
+    pub runs: u64,
+    /// Events that were looked at.
+    pub events: u64,
+    /// What is wrong; empty when all is well.
+    pub findings: Vec<Finding>,
+}
+
+impl Health {
+    fn find(&mut self, run_id: Option<&str>, problem: String) {
+        if self.findings.len() < MAX_FINDINGS {
+            let run_id = run_id.map(str::to_owned);
+            self.findings.push(Finding { run_id, problem });
+        }
+    }
+}
+
+impl Store {
+    /// Checks the whole store; `progress` hears how many runs are done, and of how many.
+    ///
+    /// # Errors
+    /// When the store cannot be read at all.
+    pub fn check(
+        &self,
+        mut progress: impl FnMut(u64, u64) + Send + 'static,
+    ) -> Result<Health, Error> {
+        let python = self.is_python();
+        self.read(move |connection| {
+            let mut health = Health::default();
+            file(connection, &mut health)?;
+            if python || !health.findings.is_empty() {
+                return Ok(health);
+            }
+            let total: i64 =
+                connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+            let mut ids = connection.prepare("SELECT run_id FROM runs ORDER BY run_no")?;
+            let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
+            for run_id in ids {
+                run(connection, &run_id?, &mut health)?;
+                progress(health.runs, total.cast_unsigned());
+            }
+            numbers(connection, &mut health)?;
+            Ok(health)
+        })
+    }
+}
+
+fn file(connection: &Connection, health: &mut Health) -> Result<(), Error> {
+    let mut query = connection.prepare("PRAGMA integrity_check(20)")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let said: String = row.get(0)?;
+        if said != "ok" {
+            health.find(None, said);
+        }
+    }
+    Ok(())
+}
+
+fn run(connection: &Connection, run_id: &str, health: &mut Health) -> Result<(), Error> {
+    let Some((run_no, record)) = reader::find(connection, run_id)? else { return Ok(()) };
+    health.runs += 1;
+    let (mut events, mut head, mut last) = (0, Digest::ZERO, None);
+    for body in reader::bodies(connection, run_no)? {
+        for line in body.lines() {
+            head = head.chain(line);
+            match Line::read(line) {
+                Ok(event) if event.run_id != run_id => {
+                    health.find(Some(run_id), format!("event {events} is of run {}", event.run_id))
+                }
+                Ok(event) => last = Kind::from_name(&event.kind),
+                Err(error) => health.find(Some(run_id), format!("event {events}: {error}")),
+            }
+            events += 1;
+        }
+    }
+    health.events += events;
+    let progress = &record.progress;
+    if events != progress.events {
+        let problem = format!("{events} events are stored, and {} recorded", progress.events);
+        health.find(Some(run_id), problem);
+    }
+    if head != progress.head {
+        let problem = format!("the chain ends with {head}, and {} is recorded", progress.head);
+        health.find(Some(run_id), problem);
+    }
+    // A foreign log may say what it likes; replay reports it.
+    let over = last.is_some_and(Kind::is_terminal);
+    if record.origin.is_none() && over != (progress.status != Status::Running) {
+        let problem = format!("the status is {}, against the log", progress.status.name());
+        health.find(Some(run_id), problem);
+    }
+    Ok(())
+}
+
+fn numbers(connection: &Connection, health: &mut Health) -> Result<(), Error> {
+    for status in Status::ALL {
+        let one =
+            |sql: &str| connection.query_row(sql, [status.name()], |row| row.get::<_, i64>(0));
+        let kept = one("SELECT runs FROM counts WHERE status = ?1")?;
+        let real = one("SELECT count(*) FROM runs WHERE status = ?1")?;
+        if kept != real {
+            let problem = format!("{real} runs are {}, and {kept} are counted", status.name());
+            health.find(None, problem);
+        }
+    }
+    let stray: i64 = connection.query_row(
+        &format!(
+            "SELECT count(*) FROM segments WHERE segment_no >> {POSITION_BITS} NOT IN \
+             (SELECT run_no FROM runs)"
+        ),
+        [],
+        |row| row.get(0),
+    )?;
+    if stray > 0 {
+        health.find(None, format!("{stray} segments belong to no run"));
+    }
+    Ok(())
+}

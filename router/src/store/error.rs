@@ -1,0 +1,200 @@
+//! What can go wrong with a store, and the remedy.
+
+use std::path::{Path, PathBuf};
+
+/// Why a store could not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such file.
+    #[error("there is no store at {0}")]
+    Missing(PathBuf),
+    /// The file cannot be opened.
+    #[error("cannot open the store {path}: {message}")]
+    Unopenable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        message: String,
+    },
+    /// The file is a database of another program.
+    #[error("{0} is a database of another program")]
+    Foreign(PathBuf),
+    /// The file is a database of the Python router, which is read in place but not written.
+    #[error("{0} is a store of the Python router; it is read in place, and not written")]
+    Python(PathBuf),
+    /// The file was written by a newer program.
+    #[error("{path} has version {found} of the tables; this program knows versions up to {known}")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest that is known.
+        known: i64,
+    },
+    /// The file was opened only for reading.
+    #[error("the store was opened only for reading")]
+    ReadOnly,
+    /// Another process kept the file locked.
+    #[error("the store is locked by another process")]
+    Busy,
+    /// There is no room on the disk.
+    #[error("there is no room for the store: {0}")]
+    Full(String),
+    /// The disk failed.
+    #[error("the store's disk failed: {0}")]
+    Disk(String),
+    /// The file is damaged.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+    /// An idempotency key is in use for another run.
+    #[error("the idempotency key belongs to run {run_id}")]
+    KeyTaken {
+        /// The run that has it.
+        run_id: String,
+        /// Whether that run had the same request.
+        same_request: bool,
+    },
+    /// A run has more events than a store can hold.
+    #[error("a run has at most {} events", super::schema::MAX_EVENTS)]
+    TooManyEvents,
+    /// The rules of the store, or the program itself, are broken.
+    #[error("the store refused a change: {0}")]
+    Refused(String),
+    /// The store is being closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Every code, with its meaning and the remedy.
+    pub const TABLE: &[(&'static str, &'static str, &'static str)] = &[
+        (
+            "STORE_NOT_FOUND",
+            "There is no store at the path.",
+            "check --db; only `run` and `runs import` create a store",
+        ),
+        (
+            "STORE_UNOPENABLE",
+            "The store's file cannot be opened.",
+            "check that the directory exists and that this user may read and write there",
+        ),
+        (
+            "STORE_FOREIGN",
+            "The file is a database of another program.",
+            "name another file with --db",
+        ),
+        (
+            "STORE_PYTHON",
+            "The file is a store of the Python router and was to be written.",
+            "take it over with `nexus-router store take-over`, which keeps a backup, or name another file",
+        ),
+        (
+            "STORE_NEWER",
+            "The store was written by a newer program.",
+            "use that program, or restore a backup made before the upgrade",
+        ),
+        ("STORE_READ_ONLY", "The store was opened only for reading.", "open it for writing"),
+        (
+            "STORE_BUSY",
+            "Another process kept the store locked.",
+            "see which process holds it (`fuser FILE`), and try again",
+        ),
+        (
+            "STORE_FULL",
+            "There is no room on the store's disk.",
+            "make room; nothing that was acknowledged is lost, and what was not can be sent again",
+        ),
+        (
+            "STORE_DISK_FAILED",
+            "The store's disk failed to read or write.",
+            "check the disk and its log; then `nexus-router store check`",
+        ),
+        (
+            "STORE_DAMAGED",
+            "The store's file is damaged.",
+            "run `nexus-router store check`, and restore a backup with `nexus-router store restore`",
+        ),
+        (
+            "IDEMPOTENCY_KEY_TAKEN",
+            "The idempotency key belongs to a run with another request.",
+            "use a new key for a new request",
+        ),
+        ("TOO_MANY_EVENTS", "The run has more events than a store holds.", "split the plan"),
+        (
+            "STORE_REFUSED",
+            "A rule of the store was broken.",
+            "report it: the store is unharmed, but the program or another one tried to change what is recorded",
+        ),
+        ("STORE_CLOSED", "The store is being closed.", "open it again"),
+    ];
+
+    const fn row(&self) -> usize {
+        match self {
+            Self::Missing(_) => 0,
+            Self::Unopenable { .. } => 1,
+            Self::Foreign(_) => 2,
+            Self::Python(_) => 3,
+            Self::Newer { .. } => 4,
+            Self::ReadOnly => 5,
+            Self::Busy => 6,
+            Self::Full(_) => 7,
+            Self::Disk(_) => 8,
+            Self::Damaged(_) => 9,
+            Self::KeyTaken { .. } => 10,
+            Self::TooManyEvents => 11,
+            Self::Refused(_) => 12,
+            Self::Closed => 13,
+        }
+    }
+
+    /// Returns the stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        Self::TABLE[self.row()].0
+    }
+
+    /// Returns the remedy.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        Self::TABLE[self.row()].2
+    }
+
+    /// Says whether the same may succeed later.
+    pub(super) const fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy | Self::Full(_) | Self::Disk(_))
+    }
+
+    pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {
+        match Self::from_sqlite(error) {
+            Self::Refused(message) | Self::Disk(message) => {
+                Self::Unopenable { path: path.to_owned(), message }
+            }
+            Self::Damaged(_) if is_not_a_database(error) => Self::Foreign(path.to_owned()),
+            other => other,
+        }
+    }
+
+    fn from_sqlite(error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode as Code;
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy,
+            Some(Code::DiskFull) => Self::Full(text),
+            Some(Code::SystemIoFailure | Code::CannotOpen) => Self::Disk(text),
+            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(text),
+            Some(Code::ReadOnly) => Self::ReadOnly,
+            _ => Self::Refused(text),
+        }
+    }
+}
+
+fn is_not_a_database(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase)
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::from_sqlite(&error)
+    }
+}

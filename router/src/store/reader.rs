@@ -1,0 +1,156 @@
+//! Questions to a store of ours.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::record::{Header, Log, Progress, RunRecord, Status};
+use super::schema::POSITION_BITS;
+use super::{Counted, Error, Filter, Listed, Listing};
+use crate::digest::Digest;
+
+/// Selects the columns that `record` reads.
+macro_rules! select_run {
+    ($condition:literal) => {
+        concat!(
+            "SELECT run_no, run_id, mode, goal, status, created_at, steps_planned, steps_executed, ",
+            "tools_used, outcome, last_failure_reason, events, head, origin, owner FROM runs WHERE ",
+            $condition
+        )
+    };
+}
+
+const BY_ID: &str = select_run!("run_id = ?1");
+const BY_NUMBER: &str = select_run!("run_no = ?1");
+const EVENTS: &str =
+    "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 ORDER BY segment_no";
+const NEWEST: &str = "SELECT created_at, run_no FROM runs WHERE status = ?1 AND created_at >= ?2 \
+    ORDER BY created_at DESC, run_no DESC LIMIT ?3";
+
+fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
+    let damaged = |column: usize, what: &str| {
+        rusqlite::Error::InvalidColumnType(column, what.to_owned(), rusqlite::types::Type::Text)
+    };
+    let number = |column: usize| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    let status: String = row.get(4)?;
+    let tools_used: String = row.get(8)?;
+    let header = Header {
+        run_id: row.get(1)?,
+        mode: row.get(2)?,
+        goal: row.get(3)?,
+        created_at: row.get(5)?,
+    };
+    let progress = Progress {
+        status: Status::from_name(&status).ok_or_else(|| damaged(4, "status"))?,
+        steps_planned: number(6)?,
+        steps_executed: number(7)?,
+        tools_used: serde_json::from_str(&tools_used).map_err(|_| damaged(8, "tools_used"))?,
+        outcome: row.get(9)?,
+        last_failure_reason: row.get(10)?,
+        events: number(11)?,
+        head: Digest::from_bytes(row.get(12)?),
+    };
+    let owned = row.get::<_, Option<i64>>(14)?.is_some();
+    Ok((row.get(0)?, RunRecord { header, progress, origin: row.get(13)?, owned }))
+}
+
+/// Finds a run and its number.
+pub(super) fn find(
+    connection: &Connection,
+    run_id: &str,
+) -> Result<Option<(i64, RunRecord)>, Error> {
+    Ok(connection.prepare_cached(BY_ID)?.query_row([run_id], record).optional()?)
+}
+
+/// Reads the events of a run.
+pub(super) fn bodies(connection: &Connection, run_no: i64) -> Result<Vec<String>, Error> {
+    let mut query = connection.prepare_cached(EVENTS)?;
+    let range = params![run_no << POSITION_BITS, (run_no + 1) << POSITION_BITS];
+    let bodies = query.query_map(range, |row| row.get(0))?;
+    Ok(bodies.collect::<Result<_, _>>()?)
+}
+
+/// Reads a run with its events.
+pub(super) fn log(connection: &Connection, run_id: &str) -> Result<Option<Log>, Error> {
+    let Some((run_no, record)) = find(connection, run_id)? else { return Ok(None) };
+    Ok(Some(Log { record, bodies: bodies(connection, run_no)? }))
+}
+
+/// Lists runs, the newest first.
+pub(super) fn list(connection: &Connection, filter: &Filter) -> Result<Listing, Error> {
+    if let Some(run_id) = &filter.run_id {
+        let found = find(connection, run_id)?.map(|(_, record)| record);
+        let found = found.filter(|record| filter.admits(record));
+        let mut counted = Counted::default();
+        counted.add(found.as_ref().map(|record| record.progress.status), 1);
+        let runs = found.into_iter().skip(filter.offset).take(filter.limit);
+        let runs = runs.map(|record| Listed { record, log: None }).collect();
+        return Ok(Listing { runs, counted });
+    }
+    let wanted: &[Status] = filter.status.as_ref().map_or(&Status::ALL, std::slice::from_ref);
+    let mut counted = Counted::default();
+    let mut newest: Vec<(String, i64)> = Vec::new();
+    for status in wanted {
+        counted.add(Some(*status), count(connection, *status, filter.since.as_deref())?);
+        newest.extend(newest_of(connection, *status, filter)?);
+    }
+    newest.sort_by(|one, other| other.cmp(one));
+    let mut query = connection.prepare_cached(BY_NUMBER)?;
+    let page = newest.iter().skip(filter.offset).take(filter.limit);
+    let runs = page
+        .map(|(_, run_no)| query.query_row([run_no], record))
+        .map(|found| found.map(|(_, record)| Listed { record, log: None }))
+        .collect::<Result<_, _>>()?;
+    Ok(Listing { runs, counted })
+}
+
+fn newest_of(
+    connection: &Connection,
+    status: Status,
+    filter: &Filter,
+) -> Result<Vec<(String, i64)>, Error> {
+    let mut query = connection.prepare_cached(NEWEST)?;
+    let since = filter.since.as_deref().unwrap_or("");
+    let enough = i64::try_from(filter.offset.saturating_add(filter.limit)).unwrap_or(i64::MAX);
+    let rows = query
+        .query_map(params![status.name(), since, enough], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn count(connection: &Connection, status: Status, since: Option<&str>) -> Result<u64, Error> {
+    let counted: i64 = match since {
+        None => connection
+            .prepare_cached("SELECT runs FROM counts WHERE status = ?1")?
+            .query_row([status.name()], |row| row.get(0))?,
+        Some(since) => connection
+            .prepare_cached("SELECT count(*) FROM runs WHERE status = ?1 AND created_at >= ?2")?
+            .query_row([status.name(), since], |row| row.get(0))?,
+    };
+    Ok(counted.cast_unsigned())
+}
+
+/// Reads the run that an idempotency key belongs to.
+pub(super) fn by_key(
+    connection: &Connection,
+    key: &str,
+) -> Result<Option<(String, Digest)>, Error> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT runs.run_id, idempotency.request_digest FROM idempotency \
+             JOIN runs USING (run_no) WHERE key = ?1",
+        )?
+        .query_row([key], |row| Ok((row.get(0)?, Digest::from_bytes(row.get(1)?))))
+        .optional()?)
+}
+
+/// Tells how the questions are answered: each line is a query and the indexes it uses.
+pub(super) fn query_plans(connection: &Connection) -> Result<Vec<String>, Error> {
+    let mut plans = Vec::new();
+    for (name, sql) in [("newest", NEWEST), ("by id", BY_ID), ("events", EVENTS)] {
+        let mut query = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+        let parameters: Vec<String> =
+            (0..query.parameter_count()).map(|_| "1".to_owned()).collect();
+        let steps = query
+            .query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>(3))?;
+        plans.push(format!("{name}: {}", steps.collect::<Result<Vec<_>, _>>()?.join("; ")));
+    }
+    Ok(plans)
+}

@@ -1,0 +1,137 @@
+//! Turns a database of the Python router into one of ours, in its place and in one transaction.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::backup::{beside, copy};
+use super::import::{NewRun, insert};
+use super::open::open_reader;
+use super::record::{Log, Status};
+use super::schema::{self, Layout, MAX_EVENTS};
+use super::writer::Counts;
+use super::{BUSY_TIMEOUT, Error, python};
+
+/// The number of no owner; runs that nobody carries out are recovered.
+const NOBODY: i64 = 0;
+
+/// What to do with a run.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Store it.
+    Take(Box<NewRun>),
+    /// Leave it in the backup alone.
+    Leave,
+    /// Change nothing at all.
+    Refuse,
+}
+
+/// A run, or what can be said of one that cannot be read.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// It can be read.
+    Run(Box<Log>),
+    /// It cannot.
+    Damaged { run_id: String, reason: String },
+}
+
+/// What became of a takeover.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The database is ours; the old one is kept here.
+    Over(PathBuf),
+    /// Nothing was changed.
+    Refused,
+}
+
+/// Takes a database over. `judge` is asked about every run, the oldest first; `progress` hears how many
+/// runs are done, and of how many.
+pub(crate) fn take_over(
+    path: &Path,
+    judge: impl FnMut(Found) -> Verdict,
+    progress: impl FnMut(u64, u64),
+) -> Result<Taken, Error> {
+    if !path.exists() {
+        return Err(Error::Missing(path.to_owned()));
+    }
+    let kept = beside(path, ".python-backup");
+    if kept.exists() {
+        let message = "the file exists already".to_owned();
+        return Err(Error::Unopenable { path: kept, message });
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)
+        .map_err(|error| Error::opening(path, &error))?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // From here on nobody else can write, so the copy holds everything that is taken over.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    match schema::layout(&transaction)? {
+        Layout::Python => {}
+        Layout::Ours(_) => {
+            let message = format!("{} is no store of the Python router", path.display());
+            return Err(Error::Refused(message));
+        }
+        Layout::Empty | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
+    }
+    copy(&open_reader(path)?, &kept, |_, _| {})?;
+    let moved = move_runs(&transaction, &kept, judge, progress).and_then(|taken| {
+        if matches!(taken, Taken::Over(_)) {
+            transaction.commit()?;
+        }
+        Ok(taken)
+    });
+    if !matches!(moved, Ok(Taken::Over(_))) {
+        // The database is as it was, and the copy would only be in the way of the next attempt.
+        drop(std::fs::remove_file(&kept));
+    }
+    moved
+}
+
+fn move_runs(
+    transaction: &rusqlite::Transaction<'_>,
+    kept: &Path,
+    mut judge: impl FnMut(Found) -> Verdict,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Taken, Error> {
+    let source = open_reader(kept)?;
+    transaction.execute_batch("DROP TABLE events; DROP TABLE runs;")?;
+    schema::migrate(transaction, 0)?;
+    let ids = python::all_ids(&source)?;
+    let strays = python::stray_ids(&source)?;
+    let total = (ids.len() + strays.len()) as u64;
+    let mut counts = Counts::default();
+    let mut refused = false;
+    for (done, run_id) in ids.iter().enumerate() {
+        match judge(read(&source, run_id)) {
+            Verdict::Take(new) => {
+                let owner = (new.progress.status == Status::Running).then_some(NOBODY);
+                if !refused {
+                    insert(transaction, &new, &mut counts, owner)?;
+                }
+            }
+            Verdict::Leave => {}
+            Verdict::Refuse => refused = true,
+        }
+        progress(done as u64 + 1, total);
+    }
+    for run_id in strays {
+        let reason = "its events belong to no run".to_owned();
+        refused |= matches!(judge(Found::Damaged { run_id, reason }), Verdict::Refuse);
+    }
+    counts.write(transaction)?;
+    Ok(if refused { Taken::Refused } else { Taken::Over(kept.to_owned()) })
+}
+
+fn read(source: &Connection, run_id: &str) -> Found {
+    let damaged = |reason: String| Found::Damaged { run_id: run_id.to_owned(), reason };
+    match python::log(source, run_id) {
+        Ok(Some(log)) if log.record.progress.events > MAX_EVENTS => {
+            damaged(Error::TooManyEvents.to_string())
+        }
+        Ok(Some(log)) => Found::Run(Box::new(log)),
+        Ok(None) => damaged("it cannot be found by its id".to_owned()),
+        Err(error) => damaged(error.to_string()),
+    }
+}

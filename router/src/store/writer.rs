@@ -1,0 +1,442 @@
+//! The one thread that writes: it commits together what arrives together.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use tokio::sync::oneshot;
+
+use super::record::{Append, Claim, Status, Ticket};
+use super::schema::{MAX_EVENTS, POSITION_BITS};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
+
+/// How long what could not be written waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+type Done = oneshot::Sender<Result<(), Unwritten>>;
+
+/// Events that are not stored, and why. Whoever handed them over gets them back.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unwritten {
+    /// Why.
+    #[source]
+    pub error: Error,
+    /// The events, unless the writer is gone and took them along.
+    pub append: Option<Box<Append>>,
+}
+
+enum Message {
+    Append { append: Box<Append>, done: Done },
+    Owed(Box<Append>),
+    Job(Job),
+    Stop,
+}
+
+/// How often the disk was asked, and for how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Appends that were in them.
+    pub appends: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    commits: AtomicU64,
+    appends: AtomicU64,
+}
+
+/// The handle of the writing thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    messages: Sender<Message>,
+    desk: Arc<Mutex<Desk>>,
+    counters: Arc<Counters>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The promise that something will be durable.
+#[derive(Debug)]
+#[must_use = "nothing is durable before this says so"]
+pub struct Receipt(oneshot::Receiver<Result<(), Unwritten>>);
+
+impl Receipt {
+    /// Waits until the events are on disk.
+    ///
+    /// # Errors
+    /// When they are not.
+    pub async fn durable(self) -> Result<(), Unwritten> {
+        self.0.await.unwrap_or(Err(Unwritten { error: Error::Closed, append: None }))
+    }
+}
+
+impl Writer {
+    /// Starts the thread. `owner_no` stands beside every run that is begun.
+    pub(super) fn start(connection: Connection, owner_no: i64) -> Result<Self, Error> {
+        let (messages, inbox) = channel();
+        let counters = Arc::new(Counters::default());
+        let desk = Desk { connection, owner_no, counters: Arc::clone(&counters), owed: Vec::new() };
+        let desk = Arc::new(Mutex::new(desk));
+        let thread = {
+            let desk = Arc::clone(&desk);
+            std::thread::Builder::new()
+                .name("store-writer".to_owned())
+                .spawn(move || work(&desk, &inbox))
+                .map_err(|error| Error::Refused(format!("no thread for the writer: {error}")))?
+        };
+        Ok(Self { messages, desk, counters, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(super) fn append(&self, append: Append) -> Receipt {
+        let (done, receipt) = oneshot::channel();
+        // When the thread is gone, the receipt says so.
+        drop(self.messages.send(Message::Append { append: Box::new(append), done }));
+        Receipt(receipt)
+    }
+
+    /// Appends on this thread if nobody else is writing, which saves waking up the other; else hands it
+    /// over.
+    pub(super) fn append_here(&self, append: Append) -> Receipt {
+        let Ok(mut desk) = self.desk.try_lock() else { return self.append(append) };
+        let (done, receipt) = oneshot::channel();
+        desk.commit(vec![(append, Some(done))]);
+        Receipt(receipt)
+    }
+
+    /// Hands over what must be written as soon as that is possible again.
+    pub(super) fn owe(&self, append: Append) {
+        drop(self.messages.send(Message::Owed(Box::new(append))));
+    }
+
+    /// Runs a job on the writer's connection, between two commits.
+    pub(super) fn job<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let (answer, answered) = channel();
+        let job = move |connection: &mut Connection| drop(answer.send(job(connection)));
+        self.messages.send(Message::Job(Box::new(job))).map_err(|_| Error::Closed)?;
+        answered.recv().map_err(|_| Error::Closed)
+    }
+
+    pub(super) fn work(&self) -> Work {
+        Work {
+            commits: self.counters.commits.load(Ordering::Relaxed),
+            appends: self.counters.appends.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Lets the thread finish what was handed over, and waits for it.
+    pub(super) fn stop(&self) {
+        drop(self.messages.send(Message::Stop));
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What is written with. The thread holds it while it writes, and not while it waits.
+#[derive(Debug)]
+struct Desk {
+    connection: Connection,
+    owner_no: i64,
+    counters: Arc<Counters>,
+    /// Appends nobody waits for any more, and which must not be lost.
+    owed: Vec<Append>,
+}
+
+type Waiting = (Append, Option<Done>);
+
+fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
+    let mut next = None;
+    loop {
+        let owes = !lock(desk).owed.is_empty();
+        let received = match next.take() {
+            Some(message) => Ok(message),
+            None if owes => inbox.recv_timeout(RETRY),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let message = match received {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => {
+                lock(desk).commit(Vec::new());
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        match message {
+            Message::Stop => return lock(desk).commit(Vec::new()),
+            Message::Job(job) => job(&mut lock(desk).connection),
+            Message::Owed(append) => {
+                let mut desk = lock(desk);
+                desk.owed.push(*append);
+                desk.commit(Vec::new());
+            }
+            Message::Append { append, done } => {
+                // What arrives while another thread writes belongs to the same commit.
+                let mut desk = lock(desk);
+                let mut bytes = append.body.len();
+                let mut batch = vec![(*append, Some(done))];
+                while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+                    match inbox.try_recv() {
+                        Ok(Message::Append { append, done }) => {
+                            bytes += append.body.len();
+                            batch.push((*append, Some(done)));
+                        }
+                        Ok(other) => {
+                            next = Some(other);
+                            break;
+                        }
+                        Err(_) => break,
+                    }
+                }
+                desk.commit(batch);
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Commits what is owed and a batch, and tells who waits.
+    fn commit(&mut self, batch: Vec<Waiting>) {
+        let owed = std::mem::take(&mut self.owed).into_iter().map(|append| (append, None));
+        let all: Vec<Waiting> = owed.chain(batch).collect();
+        if all.is_empty() {
+            return;
+        }
+        match self.together(&all) {
+            Ok(()) => {
+                for (_, done) in all {
+                    done.into_iter().for_each(|done| tell(done, Ok(())));
+                }
+            }
+            Err(error) if error.is_passing() || all.len() == 1 => self.refuse(all, &error),
+            // One of them is at fault; alone, each gets its own answer.
+            Err(_) => {
+                for one in all {
+                    let alone = [one];
+                    let answer = self.together(&alone);
+                    let [(append, done)] = alone;
+                    match answer {
+                        Ok(()) => done.into_iter().for_each(|done| tell(done, Ok(()))),
+                        Err(error) => self.refuse(vec![(append, done)], &error),
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, all: Vec<Waiting>, error: &Error) {
+        for (append, done) in all {
+            match done {
+                Some(done) => {
+                    let append = Some(Box::new(append));
+                    tell(done, Err(Unwritten { error: error.clone(), append }));
+                }
+                None if error.is_passing() => self.owed.push(append),
+                None => {
+                    let run_id = &append.header.run_id;
+                    tracing::error!(run_id, %error, "the end of a run cannot be recorded");
+                }
+            }
+        }
+    }
+
+    fn together(&mut self, all: &[Waiting]) -> Result<(), Error> {
+        let mut begun = Vec::new();
+        let committed = self.transact(all, &mut begun);
+        if committed.is_err() {
+            for ticket in begun {
+                ticket.0.store(0, Ordering::Release);
+            }
+        }
+        committed
+    }
+
+    fn transact(&mut self, all: &[Waiting], begun: &mut Vec<Ticket>) -> Result<(), Error> {
+        let owner_no = self.owner_no;
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut counts = Counts::default();
+        for (append, _) in all {
+            append_one(&transaction, append, owner_no, &mut counts, begun)?;
+        }
+        counts.write(&transaction)?;
+        transaction.commit()?;
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters.appends.fetch_add(all.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn tell(done: Done, answer: Result<(), Unwritten>) {
+    // Whoever gave up waiting does not want to know.
+    drop(done.send(answer));
+}
+
+/// Changes to the numbers of runs by status, summed up over a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Counts([i64; 3]);
+
+impl Counts {
+    pub(super) fn add(&mut self, status: Status) {
+        self.0[status as usize] += 1;
+    }
+
+    pub(super) fn remove(&mut self, status: Status) {
+        self.0[status as usize] -= 1;
+    }
+
+    pub(super) fn write(&self, transaction: &Transaction<'_>) -> Result<(), Error> {
+        let mut update =
+            transaction.prepare_cached("UPDATE counts SET runs = runs + ?2 WHERE status = ?1")?;
+        for status in Status::ALL {
+            if self.0[status as usize] != 0 {
+                update.execute(params![status.name(), self.0[status as usize]])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_one(
+    transaction: &Transaction<'_>,
+    append: &Append,
+    owner_no: i64,
+    counts: &mut Counts,
+    begun: &mut Vec<Ticket>,
+) -> Result<(), Error> {
+    let Append { ticket, header, progress, body, count, claim } = append;
+    let first = progress.events - count;
+    if progress.events > MAX_EVENTS {
+        return Err(Error::TooManyEvents);
+    }
+    let tools_used = tools_text(&progress.tools_used);
+    let head = &progress.head.as_bytes()[..];
+    let owner = (progress.status == Status::Running).then_some(owner_no);
+    let mut run_no = ticket.0.load(Ordering::Acquire);
+    if run_no == 0 {
+        if let Some(claim) = claim {
+            refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
+        }
+        transaction
+            .prepare_cached(
+                "INSERT INTO runs (run_id, mode, goal, status, created_at, steps_planned, \
+                 steps_executed, tools_used, outcome, last_failure_reason, events, head, owner) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            )?
+            .execute(params![
+                header.run_id,
+                header.mode,
+                header.goal,
+                progress.status.name(),
+                header.created_at,
+                progress.steps_planned.cast_signed(),
+                progress.steps_executed.cast_signed(),
+                tools_used,
+                progress.outcome,
+                progress.last_failure_reason,
+                progress.events.cast_signed(),
+                head,
+                owner,
+            ])?;
+        run_no = transaction.last_insert_rowid();
+        ticket.0.store(run_no, Ordering::Release);
+        begun.push(ticket.clone());
+        counts.add(progress.status);
+        if let Some(Claim { key, request_digest }) = claim {
+            transaction
+                .prepare_cached("INSERT INTO idempotency VALUES (?1, ?2, ?3)")?
+                .execute(params![key, &request_digest.as_bytes()[..], run_no])?;
+        }
+    } else {
+        let changed = transaction
+            .prepare_cached(
+                "UPDATE runs SET status = ?2, steps_planned = ?3, steps_executed = ?4, \
+                 tools_used = ?5, outcome = ?6, last_failure_reason = ?7, events = ?8, head = ?9, \
+                 owner = ?10 WHERE run_no = ?1 AND events = ?11 AND status = 'RUNNING'",
+            )?
+            .execute(params![
+                run_no,
+                progress.status.name(),
+                progress.steps_planned.cast_signed(),
+                progress.steps_executed.cast_signed(),
+                tools_used,
+                progress.outcome,
+                progress.last_failure_reason,
+                progress.events.cast_signed(),
+                head,
+                owner,
+                first.cast_signed(),
+            ])?;
+        if changed != 1 {
+            let message = format!("run {} is no longer at seq {first}, or is over", header.run_id);
+            return Err(Error::Refused(message));
+        }
+        if progress.status != Status::Running {
+            counts.remove(Status::Running);
+            counts.add(progress.status);
+        }
+    }
+    insert_segment(transaction, run_no, first, *count, body)
+}
+
+/// Inserts the events of a run from a position on.
+pub(super) fn insert_segment(
+    transaction: &Transaction<'_>,
+    run_no: i64,
+    first: u64,
+    count: u64,
+    body: &str,
+) -> Result<(), Error> {
+    if count == 0 {
+        return Ok(());
+    }
+    transaction.prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3)")?.execute(params![
+        (run_no << POSITION_BITS) | first.cast_signed(),
+        count.cast_signed(),
+        body
+    ])?;
+    Ok(())
+}
+
+fn refuse_taken_key(
+    transaction: &Transaction<'_>,
+    key: &str,
+    request_digest: &[u8],
+) -> Result<(), Error> {
+    let taken = transaction
+        .prepare_cached(
+            "SELECT runs.run_id, idempotency.request_digest FROM idempotency \
+             JOIN runs USING (run_no) WHERE key = ?1",
+        )?
+        .query_row([key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .optional()?;
+    match taken {
+        Some((run_id, digest)) => {
+            Err(Error::KeyTaken { run_id, same_request: digest == request_digest })
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn tools_text(tools: &[String]) -> String {
+    serde_json::to_string(tools).unwrap_or_default()
+}

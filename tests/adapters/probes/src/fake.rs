@@ -1,0 +1,141 @@
+//! An adapter that does what its configuration says: answers, errors, panics, waits, leaves traces.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Object};
+use serde_json::{Value, json};
+
+pub(crate) const KIND: &str = "fake";
+
+pub(crate) struct Fake {
+    adapter_id: String,
+    capabilities: Vec<Capability>,
+    responses: Vec<Value>,
+    /// Where every call leaves a line before it does anything else.
+    traces: Option<PathBuf>,
+    /// Whether it leaves another line when it is done.
+    trace_ends: bool,
+    /// Answers immediately, on the thread of whoever starts a call.
+    at_once: bool,
+}
+
+impl Fake {
+    pub(crate) fn new(adapter_id: Option<&str>, config: &Object) -> Result<Self, AdapterError> {
+        let names = config.get("capabilities").and_then(Value::as_array);
+        let capabilities = match names {
+            None => vec![Capability::DryRun, Capability::Apply],
+            Some(names) => names
+                .iter()
+                .map(|name| {
+                    Capability::from_name(name.as_str().unwrap_or_default())
+                        .ok_or_else(|| AdapterError::bug(format!("no capability {name}")))
+                })
+                .collect::<Result<_, _>>()?,
+        };
+        let responses = config.get("responses").and_then(Value::as_array);
+        Ok(Self {
+            adapter_id: adapter_id.unwrap_or(KIND).to_owned(),
+            capabilities,
+            responses: responses.cloned().unwrap_or_default(),
+            traces: config.get("traces").and_then(Value::as_str).map(PathBuf::from),
+            trace_ends: config.get("trace_ends").and_then(Value::as_bool).unwrap_or_default(),
+            at_once: config.get("at_once").and_then(Value::as_bool).unwrap_or_default(),
+        })
+    }
+
+    fn behaviour(&self, tool: &str, method: &str) -> Option<&Object> {
+        let fits = |response: &&Value| response["tool"] == tool && response["method"] == method;
+        self.responses.iter().find(fits).and_then(|response| response["behaviour"].as_object())
+    }
+
+    fn leave_trace(&self, line: &str) {
+        let Some(path) = &self.traces else { return };
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        written.expect("a trace can be left");
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+impl Adapter for Fake {
+    fn adapter_id(&self) -> &str {
+        &self.adapter_id
+    }
+
+    fn adapter_kind(&self) -> &str {
+        KIND
+    }
+
+    fn capabilities(&self) -> &[Capability] {
+        &self.capabilities
+    }
+
+    fn call(
+        &self,
+        context: &CallContext,
+        tool: &str,
+        method: &str,
+        args: Object,
+    ) -> Result<Object, AdapterError> {
+        self.leave_trace(context.call_id().unwrap_or_default());
+        let answer = self.answer(context, tool, method, &args);
+        if self.trace_ends {
+            self.leave_trace("end");
+        }
+        answer
+    }
+
+    fn starts_at_once(&self) -> bool {
+        self.at_once
+    }
+}
+
+impl Fake {
+    fn answer(
+        &self,
+        context: &CallContext,
+        tool: &str,
+        method: &str,
+        args: &Object,
+    ) -> Result<Object, AdapterError> {
+        let Some(behaviour) = self.behaviour(tool, method) else {
+            let output = json!({
+                "fake": true, "tool": tool, "method": method, "args_echo": args, "result": null,
+            });
+            return Ok(output.as_object().cloned().unwrap_or_default());
+        };
+        let Some((what, value)) = behaviour.iter().next() else { return Ok(Object::new()) };
+        match what.as_str() {
+            "return" => Ok(value.as_object().cloned().unwrap_or_default()),
+            "operational_error" => {
+                let error = AdapterError::operational(text(value, "error_code"), text(value, "message"));
+                Err(error.details(value.get("details").cloned().unwrap_or_else(|| json!({}))))
+            }
+            "bug_error" => {
+                Err(AdapterError::bug_with_code(text(value, "error_code"), text(value, "message")))
+            }
+            "permission_error" => Err(AdapterError::operational(
+                "PERMISSION_DENIED",
+                value.as_str().unwrap_or_default(),
+            )),
+            "unknown_exception" => panic!("{}", value.as_str().unwrap_or_default()),
+            "process_dies" => std::process::abort(),
+            "sleep_ms" => {
+                context.sleep(Duration::from_millis(value.as_u64().unwrap_or_default()))?;
+                Ok(Object::new())
+            }
+            "deaf_ms" => {
+                // Does not listen to anyone, as a library that blocks in a system call.
+                std::thread::sleep(Duration::from_millis(value.as_u64().unwrap_or_default()));
+                Ok(Object::new())
+            }
+            other => Err(AdapterError::bug(format!("no behaviour {other}"))),
+        }
+    }
+}
