@@ -227,7 +227,15 @@ impl App {
             calls: limits.calls_per_adapter,
             timeout: limits.call_timeout.unwrap_or(default.calls.timeout),
         };
+        let adapter_calls = fleet.limits.iter().map(|(adapter_id, (own, timeout))| {
+            let own = CallLimits {
+                calls: own.or(calls.calls),
+                timeout: timeout.unwrap_or(calls.timeout),
+            };
+            (adapter_id.clone(), own)
+        });
         let options = Options {
+            adapter_calls: adapter_calls.collect(),
             runs_in_flight: limits.runs_in_flight.unwrap_or(default.runs_in_flight),
             calls,
             secrets: fleet.secrets.clone(),

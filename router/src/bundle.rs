@@ -14,7 +14,7 @@ mod read;
 pub use error::{Error, Place};
 pub use export::{Exported, Provenance, Source, export, not_found};
 pub use import::{Check, ImportOptions, Imported, Replays, import, import_value};
-pub(crate) use lines::{Lines, Unreadable, canonical};
+pub(crate) use lines::canonical;
 
 /// The form of bundles.
 pub const VERSION: &str = "0.3";

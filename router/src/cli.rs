@@ -46,7 +46,7 @@ enum Verb {
     /// List, show, replay, move and recover recorded runs.
     #[command(subcommand)]
     Runs(Box<runs::Verb>),
-    /// Check, copy and restore the store.
+    /// Check, copy and restore the store, or take over that of the Python router.
     #[command(subcommand)]
     Store(Box<store::Verb>),
     /// List, validate, inspect, document, try and create adapters.

@@ -7,11 +7,11 @@ mod resuming;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nexus_router_sdk::{AdapterError, ErrorKind};
+use nexus_router_sdk::{AdapterError, ErrorKind, code};
 use tokio::sync::Notify;
 
 use crate::event::{Failure, Payload, PlanSource};
-use crate::gate::{self, Effects, Permit, Selection, Verdict};
+use crate::gate::{self, Effects, Permit, Selection, Source, Verdict};
 use crate::host::{Host, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{Choice, StepError, StepResult, StepStatus};
@@ -58,6 +58,8 @@ pub(crate) struct Execution {
     selected: Vec<Choice>,
     /// The adapter of the last call.
     called: String,
+    /// Whether that adapter may have effects.
+    called_external: bool,
     results: Vec<StepResult>,
     /// The text of the provenance.
     provenance: Option<String>,
@@ -114,6 +116,7 @@ impl Execution {
             timeout,
             selected: Vec::new(),
             called: String::new(),
+            called_external: false,
             results: Vec::new(),
             provenance: None,
             failure: None,
@@ -134,7 +137,12 @@ impl Execution {
     }
 
     fn select(&self, around: &Surroundings) -> Result<Selection, Failure> {
-        gate::select(&around.registry, Dispatch::of(&self.request), &self.plan)
+        // A run that is taken up again keeps the adapter that was its default when it began.
+        let default =
+            self.selected.iter().find(|choice| choice.selection_source == Source::Default.name());
+        let default =
+            default.map_or(around.registry.default_adapter_id(), |choice| &choice.adapter_id);
+        gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan)
     }
 
     /// Carries the run through to its end.
@@ -165,6 +173,9 @@ impl Execution {
             if let Some(failure) = self.bug() {
                 return Ok(Some(failure));
             }
+            if let Some(failure) = self.given_up(end) {
+                return Ok(Some(failure));
+            }
             let failed = self.failure_of_steps();
             if failed.is_some() && self.policy.on_error == OnError::Stop {
                 return Ok(failed);
@@ -172,14 +183,6 @@ impl Execution {
             let index = self.recorder.run().steps_started();
             if index >= self.plan.len() {
                 return Ok(failed);
-            }
-            if self.cancelled.is_asked() {
-                return Ok(Some(Failure::Cancelled));
-            }
-            if end.is_some_and(|end| Instant::now() >= end) {
-                let timeout = self.timeout.unwrap_or_default().as_millis();
-                let timeout_ms = u64::try_from(timeout).unwrap_or(u64::MAX);
-                return Ok(Some(Failure::TimedOut { timeout_ms }));
             }
             let step_id = self.recorder.run().plan()[index].clone();
             self.recorder.record(&Payload::StepStarted { step_id: &step_id })?;
@@ -348,6 +351,25 @@ impl Execution {
         let step_id = self.recorder.run().plan()[index].clone();
         let (step_id, status) = (step_id.as_str(), status.name());
         self.recorder.record(&Payload::StepCompleted { step_id, status })
+    }
+
+    /// Says why the run ends early though no step is to blame: steps are left or one was cut short, and
+    /// nobody waits for them any more.
+    fn given_up(&self, end: Option<Instant>) -> Option<Failure> {
+        let unfinished = self.results.len() < self.plan.len();
+        let cut_short = |code| {
+            let last = self.results.last().and_then(|result| result.error.as_ref());
+            unfinished || last.is_some_and(|error| error.code == code)
+        };
+        if self.cancelled.is_asked() && cut_short(code::CANCELLED) {
+            return Some(Failure::Cancelled);
+        }
+        if end.is_some_and(|end| Instant::now() >= end) && cut_short(code::TIMEOUT) {
+            let timeout = self.timeout.unwrap_or_default().as_millis();
+            let timeout_ms = u64::try_from(timeout).unwrap_or(u64::MAX);
+            return Some(Failure::TimedOut { timeout_ms });
+        }
+        None
     }
 
     fn bug(&self) -> Option<Failure> {

@@ -62,15 +62,17 @@ pub struct Selection {
 /// When an adapter is unknown or lacks a capability that is asked for.
 pub fn select(
     registry: &Registry,
+    default_adapter_id: &str,
     request: Dispatch<'_>,
     plan: &[Step],
 ) -> Result<Selection, Failure> {
     let mut adapters: Vec<Selected> = Vec::with_capacity(1);
     let mut choose = |step: Option<Dispatch<'_>>| {
-        let (adapter_id, source) = match (step.and_then(Dispatch::adapter_id), request.adapter_id()) {
+        let (adapter_id, source) = match (step.and_then(Dispatch::adapter_id), request.adapter_id())
+        {
             (Some(id), _) => (id, Source::Step),
             (None, Some(id)) => (id, Source::Request),
-            (None, None) => (registry.default_adapter_id(), Source::Default),
+            (None, None) => (default_adapter_id, Source::Default),
         };
         let known = adapters.iter().position(|one| one.adapter.adapter_id() == adapter_id);
         let index = match known {

@@ -1,6 +1,6 @@
 //! Carries out what the gate permits: one call, in its turn, within its time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,13 @@ impl Default for CallLimits {
 #[derive(Debug)]
 pub(crate) struct Host {
     runtime: Handle,
-    seats: HashMap<String, Arc<Semaphore>>,
+    seats: HashMap<String, Seats>,
+}
+
+/// The places of one adapter.
+#[derive(Debug)]
+struct Seats {
+    free: Arc<Semaphore>,
     timeout: Duration,
 }
 
@@ -66,18 +72,20 @@ impl Host {
         runtime: Handle,
         registry: &Registry,
         limits: &CallLimits,
+        of_adapter: &BTreeMap<String, CallLimits>,
         in_flight: usize,
     ) -> Self {
         let seat = |adapter: &Adapter| {
+            let adapter_id = adapter.adapter_id().to_owned();
+            let limits = of_adapter.get(&adapter_id).unwrap_or(limits);
             let suits = if adapter.starts_at_once() { in_flight } else { BLOCKING_CALLS };
             let calls = limits.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
-            (adapter.adapter_id().to_owned(), Arc::new(Semaphore::new(calls)))
+            (adapter_id, Seats { free: Arc::new(Semaphore::new(calls)), timeout: limits.timeout })
         };
-        let seats = registry.adapters().map(seat).collect();
-        Self { runtime, seats, timeout: limits.timeout }
+        Self { runtime, seats: registry.adapters().map(seat).collect() }
     }
 
-    /// Makes the call, and uses up the permit. `waiting` is polled while the call takes its time.
+    /// Makes the call, and uses up the permit. `slow` is told when the call takes its time.
     pub(crate) async fn call(
         &self,
         permit: Permit<'_>,
@@ -85,13 +93,13 @@ impl Host {
         slow: impl FnOnce(),
     ) -> Answered {
         // A semaphore serves in the order of arrival, so a long run does not starve a short one.
-        let seat = match self.seats.get(permit.adapter().adapter_id()) {
-            Some(seats) => Arc::clone(seats).acquire_owned().await.ok(),
-            None => None,
+        let (seat, timeout) = match self.seats.get(permit.adapter().adapter_id()) {
+            Some(seats) => (Arc::clone(&seats.free).acquire_owned().await.ok(), seats.timeout),
+            None => (None, CallLimits::default().timeout),
         };
         let started = Instant::now();
         let remaining = patience.run.map(|end| end.saturating_duration_since(started));
-        let time = patience.step.unwrap_or(self.timeout).min(remaining.unwrap_or(Duration::MAX));
+        let time = patience.step.unwrap_or(timeout).min(remaining.unwrap_or(Duration::MAX));
         let request = request_text(&permit, patience.call_id, time);
         let adapter = permit.adapter().clone();
         drop(permit);
@@ -173,7 +181,8 @@ fn request_text(permit: &Permit<'_>, call_id: &str, time: Duration) -> String {
     json::write_compact_object(&mut text, args);
     text.push_str(",\"call_id\":");
     json::write_canonical_str(&mut text, call_id);
-    text.push_str(&format!(",\"deadline_ms\":{}}}", time.as_millis()));
+    // Rounded up: an adapter does not give up before its host does.
+    text.push_str(&format!(",\"deadline_ms\":{}}}", time.as_micros().div_ceil(1000)));
     text
 }
 

@@ -295,8 +295,9 @@ mod tests {
             .iter()
             .map(|item| views(item).map(|there| if there { 'x' } else { '-' }).iter().collect())
             .collect::<Vec<String>>();
-        let expected =
-            ["x------", "-x-----", "--x----", "-------", "-------", "---x---", "----x--", "-----xx"];
+        let expected = [
+            "x------", "-x-----", "--x----", "-------", "-------", "---x---", "----x--", "-----xx",
+        ];
         assert_eq!(seen, expected);
         assert_eq!(items[7].get("a"), Some(&Value::Int(1)));
         assert_eq!(items[6].get("a"), None);

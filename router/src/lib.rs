@@ -28,7 +28,11 @@ pub mod view;
 
 pub mod replay;
 
+pub mod inspect;
+
 pub mod bundle;
+
+pub mod takeover;
 
 pub mod config;
 

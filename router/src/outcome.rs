@@ -1,6 +1,6 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
-use nexus_router_sdk::{AdapterError, ErrorKind};
+use nexus_router_sdk::{AdapterError, Capability, ErrorKind};
 
 use crate::digest::Digest;
 use crate::event::{Kind, Line};
@@ -279,6 +279,8 @@ pub(crate) struct Recorded {
     pub(crate) selected: Vec<Choice>,
     /// The adapter of the last call.
     pub(crate) called: String,
+    /// Whether that adapter declared that it has effects.
+    pub(crate) called_external: bool,
     /// Results of steps whose call is over.
     pub(crate) results: Vec<StepResult>,
     pub(crate) provenance: Option<String>,
@@ -365,7 +367,12 @@ impl Recorded {
                     self.results.push(interrupted(&step_id, simulated));
                 }
             }
-            Kind::ToolCallRequested => self.called = text(&payload, "adapter_id"),
+            Kind::ToolCallRequested => {
+                self.called = text(&payload, "adapter_id");
+                let declared = payload.get("adapter_capabilities").and_then(Value::as_array);
+                let external = |name: &Value| name.as_str() == Some(Capability::External.name());
+                self.called_external = declared.is_some_and(|names| names.iter().any(external));
+            }
             Kind::StepStarted | Kind::RunCompleted => {}
         }
     }

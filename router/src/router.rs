@@ -2,7 +2,7 @@
 
 mod error;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +43,8 @@ pub struct Options {
     pub runs_in_flight: usize,
     /// What calls may take.
     pub calls: CallLimits,
+    /// What calls of single adapters may take, by adapter id.
+    pub adapter_calls: BTreeMap<String, CallLimits>,
     /// The secrets that arguments may refer to, and that are kept out of the record.
     pub secrets: Secrets,
     /// Where the time comes from.
@@ -56,6 +58,7 @@ impl Default for Options {
         Self {
             runs_in_flight: RUNS_IN_FLIGHT,
             calls: CallLimits::default(),
+            adapter_calls: BTreeMap::new(),
             secrets: Secrets::empty(),
             clock: Clock::System,
             threads: None,
@@ -96,7 +99,7 @@ impl Router {
     /// When the default adapter is not registered, or there are no threads.
     pub fn new(store: Store, registry: Registry, options: Options) -> Result<Self, Error> {
         registry.get_default()?;
-        let Options { runs_in_flight, calls, secrets, clock, threads } = options;
+        let Options { runs_in_flight, calls, adapter_calls, secrets, clock, threads } = options;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         if let Some(threads) = threads {
             builder.worker_threads(threads.max(1));
@@ -107,7 +110,8 @@ impl Router {
             .enable_time()
             .build()
             .map_err(|error| Error::Threads(error.to_string()))?;
-        let host = Host::new(runtime.handle().clone(), &registry, &calls, runs_in_flight);
+        let host =
+            Host::new(runtime.handle().clone(), &registry, &calls, &adapter_calls, runs_in_flight);
         let inner = Inner {
             store,
             clock,

@@ -202,8 +202,7 @@ impl Run {
                 self.fail(reason.as_ref());
             }
             (phase, fact) => {
-                let message =
-                    format!("{} cannot be recorded {}", fact.kind().name(), phase.name());
+                let message = format!("{} cannot be recorded {}", fact.kind().name(), phase.name());
                 return Err(Illegal::new(1, message));
             }
         }
@@ -211,8 +210,7 @@ impl Run {
     }
 
     fn start(&mut self, started: &Started<'_>) {
-        self.origin =
-            if started.router_version.is_some() { Origin::Ours } else { Origin::Foreign };
+        self.origin = if started.router_version.is_some() { Origin::Ours } else { Origin::Foreign };
         self.continues_on_error = started.continues_on_error;
         self.mode = started.mode.as_deref().map(str::to_owned);
         self.phase = Phase::Started;
@@ -264,8 +262,9 @@ impl Run {
     fn complete_step(&mut self, status: &str) -> Result<(), Illegal> {
         let expected = if self.phase == Phase::Answered { "ok" } else { "error" };
         if status != expected {
-            let message =
-                format!("the step is completed with status '{status}', but its call says '{expected}'");
+            let message = format!(
+                "the step is completed with status '{status}', but its call says '{expected}'"
+            );
             return Err(Illegal::new(6, message));
         }
         self.failed += usize::from(status == "error");

@@ -15,6 +15,7 @@ mod python;
 mod reader;
 mod record;
 mod schema;
+mod takeover;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub use error::Error;
 pub use import::{Conflict, Imported, NewRun, Replaced};
 pub use owner::{Identity, Life};
 pub use record::{Append, Claim, Header, Log, Progress, RunRecord, Status, Ticket};
+pub(crate) use takeover::{Found, Taken, Verdict, take_over};
 pub use writer::{Receipt, Unwritten, Work};
 
 /// At most so many appends share a commit; beyond it waiting costs more than the commit.
@@ -124,7 +126,7 @@ impl Counted {
             Some(Status::Failed) => self.failed += runs,
             None => return,
         }
-        self.total += runs;
+        self.total = self.total.saturating_add(runs);
     }
 }
 
@@ -169,8 +171,14 @@ impl Store {
     /// # Errors
     /// When the file cannot be used.
     pub fn open_with(path: &Path, options: Options) -> Result<Self, Error> {
-        let connection = open::writer(path)?;
-        Self::begin(connection, Some(open::real(path)), options)
+        loop {
+            let (connection, file) = open::writer(path)?;
+            let store = Self::begin(connection, Some(open::real(path)), options)?;
+            // While it waited for its turn, a backup may have been restored in its place.
+            if open::file(path) == file {
+                return Ok(store);
+            }
+        }
     }
 
     /// Makes a store in memory. It is gone with its last clone.
@@ -196,9 +204,9 @@ impl Store {
             Layout::Empty => connection.pragma_update(None, "page_size", 8192)?,
             Layout::Ours(_) => {}
         }
-        open::prepare(&connection, options.busy)?;
+        open::prepare(&connection, &shown, options.busy)?;
         let owner = Owner::register(path.as_deref())?;
-        let owner_no = open::adopt(&mut connection, &owner.identity)?;
+        let owner_no = open::adopt(&mut connection, &shown, &owner.identity)?;
         connection.set_prepared_statement_cache_capacity(32);
         let writer = Writer::start(connection, owner_no)?;
         let shared = Shared {
@@ -401,6 +409,8 @@ impl Store {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        // The last connection to go tidies up the file, and only one that may write can.
+        self.readers.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let (Some(writer), Some(owner)) = (self.writer.take(), &self.owner) else { return };
         let owner_id = owner.identity.owner_id.clone();
         // Who closes the store carries out nothing any more, though its process may live on.

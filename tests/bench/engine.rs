@@ -392,7 +392,9 @@ fn lists(place: &Path, scale: &Scale) {
             times[2].push(timed(|| drop(store.log(&newest).unwrap())));
         }
         let [list, filtered, show] = times.each_mut().map(|times| micros(median(times)));
-        println!("  {stored:>8} runs: list {list:7.1} us, by status {filtered:7.1} us, show {show:6.1} us");
+        println!(
+            "  {stored:>8} runs: list {list:7.1} us, by status {filtered:7.1} us, show {show:6.1} us"
+        );
     };
     clients(&router, &request, 64, scale.stored / 100);
     look(scale.stored / 100);

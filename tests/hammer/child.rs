@@ -63,7 +63,8 @@ fn one(router: &Router, dice: &mut Dice) {
 /// A request of any kind that a run can be.
 fn request(dice: &mut Dice) -> Value {
     let (kind, steps) = (dice.below(10), dice.below(5) + 1);
-    let methods = if kind < 2 { &["a", "lazy"][..] } else { &["a", "b", "slow", "slow", "bad"][..] };
+    let methods =
+        if kind < 2 { &["a", "lazy"][..] } else { &["a", "b", "slow", "slow", "bad"][..] };
     let step = |index: u64, dice: &mut Dice| {
         let method = match dice.below(64) {
             0 => "bug",

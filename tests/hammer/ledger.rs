@@ -151,9 +151,16 @@ impl Ledger {
             let (run_id, index) = call.rsplit_once('/').unwrap();
             let known = requested.entry(run_id).or_insert_with(|| {
                 let log = store.log(run_id).unwrap();
-                let log = log.unwrap_or_else(|| panic!("call {call} is of a run that is not there"));
-                let of = |(kind, payload): &(String, Value)| kind == "TOOL_CALL_REQUESTED" && is_external(payload);
-                payloads(&log).into_iter().filter(of).map(|(_, payload)| step_of(&payload)).collect()
+                let log =
+                    log.unwrap_or_else(|| panic!("call {call} is of a run that is not there"));
+                let of = |(kind, payload): &(String, Value)| {
+                    kind == "TOOL_CALL_REQUESTED" && is_external(payload)
+                };
+                payloads(&log)
+                    .into_iter()
+                    .filter(of)
+                    .map(|(_, payload)| step_of(&payload))
+                    .collect()
             });
             let step = format!("s{}", index.parse::<usize>().unwrap() + 1);
             assert!(known.contains(&step), "call {call} was made, and is not on record");
@@ -165,7 +172,11 @@ impl Ledger {
         let run_id = &log.record.header.run_id;
         assert_ne!(log.record.progress.status, Status::Running, "{run_id}");
         let replayed = replay::replay(log);
-        assert_eq!((&replayed.violations[..], &replayed.warnings[..]), (&[][..], &[][..]), "{run_id}");
+        assert_eq!(
+            (&replayed.violations[..], &replayed.warnings[..]),
+            (&[][..], &[][..]),
+            "{run_id}"
+        );
         for (kind, payload) in payloads(log) {
             let answered = kind == "TOOL_CALL_SUCCEEDED" && log.record.header.mode == "apply";
             if answered && is_external(&payload) {

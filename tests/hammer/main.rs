@@ -147,7 +147,10 @@ fn pair(ledger: &mut Ledger, dice: &mut Dice, stage: &Stage) {
     assert_eq!(other.words(), ["loaded", "open", "done"]);
     let alive = other.answers();
     for answer in &alive {
-        assert!(!recovery.recovered.contains(&answer.run_id), "{answer:?} was taken from its owner");
+        assert!(
+            !recovery.recovered.contains(&answer.run_id),
+            "{answer:?} was taken from its owner"
+        );
     }
     ledger.settle(recovery, &[one.answers(), alive].concat());
 }

@@ -36,8 +36,14 @@ impl Stage {
             answers("slow", json!({ "sleep_ms": 3 })),
             // Long enough that the run becomes visible to others while it waits.
             answers("lazy", json!({ "sleep_ms": 70 })),
-            answers("bad", json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })),
-            answers("bug", json!({ "bug_error": { "error_code": "ADAPTER_BUG", "message": "no" } })),
+            answers(
+                "bad",
+                json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })
+            ),
+            answers(
+                "bug",
+                json!({ "bug_error": { "error_code": "ADAPTER_BUG", "message": "no" } })
+            ),
         ]);
         let external = json!({ "capabilities": ["apply", "external"], "responses": responses,
             "traces": self.traces() });

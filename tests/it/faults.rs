@@ -91,7 +91,8 @@ impl Place {
             };
             registry.register(loader.load(&request).unwrap()).unwrap();
         }
-        let store = Store::open_with(db, store::Options { busy: Duration::from_millis(20) }).unwrap();
+        let store =
+            Store::open_with(db, store::Options { busy: Duration::from_millis(20) }).unwrap();
         Router::new(store, registry, Options { threads: Some(2), ..Options::default() }).unwrap()
     }
 

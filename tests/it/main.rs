@@ -10,6 +10,7 @@ mod docs;
 mod engine;
 mod faults;
 mod golden;
+mod golden_runs;
 mod inspect;
 mod load;
 mod mimic;

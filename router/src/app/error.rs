@@ -3,7 +3,7 @@
 use crate::bundle::Place;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
-use crate::{bundle, code, registry, request, router, secret, store};
+use crate::{bundle, code, registry, request, router, secret, store, takeover};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,9 @@ pub enum Error {
     /// A bundle is not one, or cannot be written.
     #[error(transparent)]
     Bundle(bundle::Error),
+    /// A store of the Python router was not taken over.
+    #[error(transparent)]
+    Takeover(#[from] takeover::Error),
     /// An adapter did not load.
     #[error(transparent)]
     Load(#[from] AdapterLoadError),
@@ -76,6 +79,7 @@ impl Error {
             Self::Request(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Bundle(error) => error.code(),
+            Self::Takeover(error) => error.code(),
             Self::Load(error) => error.reason().code(),
             Self::Registry(error) => error.code(),
             Self::Secret { source, .. } => source.code(),
@@ -106,6 +110,7 @@ impl Error {
             Self::Request(error) => error.hint(),
             Self::Store(error) => error.hint().to_owned(),
             Self::Bundle(error) => error.hint().to_owned(),
+            Self::Takeover(error) => error.hint().to_owned(),
             Self::Load(error) => error.hint().to_owned(),
             Self::Registry(error) => error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),

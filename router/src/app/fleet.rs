@@ -1,6 +1,8 @@
 //! The adapters of a router, loaded as the operator says, and every secret that they were given.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -15,6 +17,8 @@ use crate::secret::{Secrets, secret_values};
 pub(super) struct Fleet {
     pub(super) registry: Registry,
     pub(super) secrets: Secrets,
+    /// Calls at once and time per call, for adapters that have their own.
+    pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
 }
 
 impl Fleet {
@@ -47,6 +51,10 @@ impl Fleet {
             };
             adapters.push(loader.load(&request).map_err(|error| without(&secrets, &error))?);
         }
+        let limits = entries.iter().zip(&adapters).map(|((entry, _), adapter)| {
+            (adapter.adapter_id().to_owned(), (entry.calls, entry.timeout))
+        });
+        let limits = limits.filter(|(_, own)| *own != (None, None)).collect();
         let default = default_adapter(config, named, &adapters);
         let mut registry = Registry::new(default);
         registry.register(Adapter::null())?;
@@ -57,7 +65,7 @@ impl Fleet {
             }
         }
         registry.get_default()?;
-        Ok(Self { registry, secrets })
+        Ok(Self { registry, secrets, limits })
     }
 }
 

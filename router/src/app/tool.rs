@@ -41,6 +41,12 @@ const fn tool(
 pub const TOOLS: &[Tool] = &[
     tool("nexus-router.run", StorePath::Optional, runs::run, "Runs a plan, and records it."),
     tool(
+        "nexus-router.inspect",
+        StorePath::Required,
+        runs::inspect,
+        "Lists runs, the newest first.",
+    ),
+    tool(
         "nexus-router.replay",
         StorePath::Required,
         runs::replay,

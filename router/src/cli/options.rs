@@ -77,7 +77,7 @@ impl AdapterOptions {
                 None => Object::new(),
             };
             let (factory_ref, id) = (option.factory_ref.clone(), option.id.clone());
-            Ok(AdapterEntry { factory_ref, id, config, pin: None })
+            Ok(AdapterEntry { factory_ref, id, config, pin: None, calls: None, timeout: None })
         };
         self.0.iter().map(entry).collect()
     }

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::options::StoreOptions;
-use super::output::{Form, Output};
+use super::output::{Form, Output, tell};
 use super::progress::Progress;
 use super::{Answer, Error};
 use crate::check;
+use crate::clock::Clock;
 use crate::config::Environment;
 use crate::json::{Object, Value};
 use crate::python_text::visible;
 use crate::store::{self, Finding, Health};
+use crate::takeover::{self, Left, Report, Unreadable};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -22,6 +24,8 @@ pub(super) enum Verb {
     Backup(CopyArguments),
     /// Put a copy in the place of the store; what was there is kept under another name.
     Restore(CopyArguments),
+    /// Turn a store of the Python router into one of this program, and keep a copy of the old one.
+    TakeOver(TakeOverArguments),
 }
 
 #[derive(clap::Args)]
@@ -44,11 +48,24 @@ pub(super) struct CopyArguments {
     format: Form,
 }
 
+#[derive(clap::Args)]
+pub(super) struct TakeOverArguments {
+    #[command(flatten)]
+    store: StoreOptions,
+    /// Leave runs that JSON cannot say, such as those with NaN, in the copy alone.
+    #[arg(long)]
+    leave_unreadable: bool,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+}
+
 pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error> {
     match verb {
         Verb::Check(arguments) => check(&arguments, environment),
         Verb::Backup(arguments) => backup(&arguments, environment),
         Verb::Restore(arguments) => restore(&arguments, environment),
+        Verb::TakeOver(arguments) => take_over(&arguments, environment),
     }
 }
 
@@ -111,6 +128,54 @@ fn restore(arguments: &CopyArguments, environment: &Environment) -> Result<Answe
     let store = app.db()?.display().to_string();
     let kept = kept.map(|kept| kept.display().to_string());
     done(environment, arguments.format, &[("restored", Some(store)), ("kept", kept)])
+}
+
+fn take_over(arguments: &TakeOverArguments, environment: &Environment) -> Result<Answer, Error> {
+    let app = arguments.store.app(environment)?;
+    let unreadable =
+        if arguments.leave_unreadable { Unreadable::Leave } else { Unreadable::Refuse };
+    let mut progress = Progress::new("taking over runs");
+    let taken = takeover::take_over(app.db()?, unreadable, Clock::System.now(), |done, total| {
+        progress.tell(done, total);
+    });
+    drop(progress);
+    if let Err(takeover::Error::Unreadable(left)) = &taken {
+        tell_left(left);
+    }
+    let report = taken.map_err(|error| Error::App(error.into()))?;
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Form::Json => output.value(&taken_json(&report))?,
+        Form::Human => {
+            tell_left(&report.left);
+            let Report { runs, events, backup, .. } = &report;
+            output.line(&format!("took over {runs} runs with {events} events"))?;
+            output.line(&format!("kept {}", visible(&backup.display().to_string())))?;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn tell_left(left: &[Left]) {
+    for Left { run_id, reason } in left {
+        tell(&format!("cannot take over run {}: {}", visible(run_id), visible(reason)));
+    }
+}
+
+fn taken_json(report: &Report) -> Value {
+    let left = report.left.iter().map(|left| {
+        let mut object = Object::new();
+        object.insert("run_id", left.run_id.as_str());
+        object.insert("reason", left.reason.as_str());
+        Value::Object(object)
+    });
+    let mut response = Object::new();
+    response.insert("left", left.collect::<Vec<_>>());
+    response.insert("ok", true);
+    response.insert("runs", report.runs);
+    response.insert("events", report.events);
+    response.insert("backup", report.backup.display().to_string());
+    response.into()
 }
 
 /// Tells which files are where now.

@@ -40,6 +40,10 @@ pub struct AdapterEntry {
     pub config: Object,
     /// The digest that the library file must have.
     pub pin: Option<Digest>,
+    /// Calls that it carries out at once, instead of what holds for all adapters.
+    pub calls: Option<usize>,
+    /// How long a call of it may take, instead of what holds for all adapters.
+    pub timeout: Option<Duration>,
 }
 
 /// What may be under way at once, and for how long; what is absent has the router's default.
@@ -75,6 +79,8 @@ struct WrittenAdapter {
     #[serde(default)]
     config: toml::Table,
     pin: Option<String>,
+    calls: Option<u64>,
+    timeout_ms: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -161,24 +167,37 @@ impl WrittenAdapter {
             let message = format!("adapters[{index}].pin is not a SHA-256");
             (message, "`sha256sum FILE` prints it: 64 hexadecimal digits")
         })?;
-        Ok(AdapterEntry { factory_ref: self.factory_ref, id: self.id, config, pin })
+        let calls = count(&format!("adapters[{index}].calls"), self.calls)?;
+        let timeout = positive(&format!("adapters[{index}].timeout_ms"), self.timeout_ms)?;
+        Ok(AdapterEntry {
+            factory_ref: self.factory_ref,
+            id: self.id,
+            config,
+            pin,
+            calls,
+            timeout: timeout.map(Duration::from_millis),
+        })
     }
+}
+
+fn positive(name: &str, number: Option<u64>) -> Result<Option<u64>, Wrong> {
+    match number {
+        Some(0) => Err((format!("{name} is 0"), "nothing would ever be carried out")),
+        other => Ok(other),
+    }
+}
+
+fn count(name: &str, number: Option<u64>) -> Result<Option<usize>, Wrong> {
+    let whole = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    positive(name, number).map(|number| number.map(whole))
 }
 
 impl WrittenLimits {
     fn settle(self) -> Result<RunLimits, Wrong> {
-        let positive = |name: &str, number: Option<u64>| match number {
-            Some(0) => Err((format!("limits.{name} is 0"), "nothing would ever be carried out")),
-            other => Ok(other),
-        };
-        let count = |name: &str, number: Option<u64>| {
-            let whole = |number| usize::try_from(number).unwrap_or(usize::MAX);
-            positive(name, number).map(|number| number.map(whole))
-        };
-        let timeout = positive("call_timeout_ms", self.call_timeout_ms)?;
+        let timeout = positive("limits.call_timeout_ms", self.call_timeout_ms)?;
         Ok(RunLimits {
-            runs_in_flight: count("runs_in_flight", self.runs_in_flight)?,
-            calls_per_adapter: count("calls_per_adapter", self.calls_per_adapter)?,
+            runs_in_flight: count("limits.runs_in_flight", self.runs_in_flight)?,
+            calls_per_adapter: count("limits.calls_per_adapter", self.calls_per_adapter)?,
             call_timeout: timeout.map(Duration::from_millis),
         })
     }

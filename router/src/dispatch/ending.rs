@@ -8,9 +8,7 @@ use nexus_router_sdk::ErrorKind;
 use super::{Broken, Execution};
 use crate::event::{Failure, Payload, PlanSource, Provenance};
 use crate::json::Object;
-use crate::outcome::{
-    NO_PROVENANCE, Outcome, StepError, interrupted, provenance_digest, skipped,
-};
+use crate::outcome::{NO_PROVENANCE, Outcome, StepError, interrupted, provenance_digest, skipped};
 use crate::request::{Mode, Step};
 use crate::run::{Illegal, Phase};
 use crate::store::Status;
@@ -23,10 +21,13 @@ impl Execution {
         Ok(self.recorder.commit().await?)
     }
 
-    /// Ends the run without waiting for the store, which may be unable to record it at present.
+    /// Ends the run without waiting for the store, which may be unable to record it at present. A run
+    /// that is over stays what it is; only the word of it is missing in the store.
     pub(crate) fn end_later(&mut self, failure: Failure) -> Result<(), Illegal> {
-        self.failure = Some(failure);
-        self.record_end()?;
+        if !self.recorder.run().phase().is_terminal() {
+            self.failure = Some(failure);
+            self.record_end()?;
+        }
         self.recorder.owe();
         Ok(())
     }
@@ -68,12 +69,19 @@ impl Execution {
         let (phase, index) = (run.phase(), run.steps_started() - 1);
         let mut result = interrupted(&step_id, self.mode == Mode::DryRun);
         if let Phase::Called(_) = phase {
+            let in_doubt =
+                matches!(self.failure, Some(Failure::Interrupted { in_doubt: true, .. }));
+            let message = if in_doubt {
+                "nobody knows what the call did"
+            } else {
+                "the call was given up, and had no effects"
+            };
             let mut details = Object::new();
-            details.insert("in_doubt", true);
+            details.insert("in_doubt", in_doubt);
             result.error = Some(StepError {
                 kind: ErrorKind::Operational,
                 code: "INTERRUPTED".to_owned(),
-                message: "nobody knows what the call did".to_owned(),
+                message: message.to_owned(),
                 details,
             });
             self.record_result(&result, Duration::ZERO)?;

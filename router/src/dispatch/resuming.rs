@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Broken, Execution, Surroundings};
-use crate::gate::{self, Effects, Selection};
+use crate::gate::Selection;
 use crate::json::Value;
 use crate::outcome::{Choice, Recorded};
 use crate::recorder::Recorder;
@@ -15,8 +15,17 @@ impl Execution {
     /// Takes up a run whose process is gone. What is recorded may not say enough to go on; then the
     /// obstacle says so, and the run can only be ended.
     pub(crate) fn take_up(recorder: Recorder, recorded: Recorded) -> Self {
-        let Recorded { request, plan, plan_given, redacted, selected, called, results, .. } =
-            recorded;
+        let Recorded {
+            request,
+            plan,
+            plan_given,
+            redacted,
+            selected,
+            called,
+            called_external,
+            results,
+            ..
+        } = recorded;
         let mut whole = request.clone();
         whole.insert("goal", recorder.header().goal.as_str());
         let steps = plan.iter().cloned().map(Value::Object).collect::<Vec<_>>();
@@ -39,6 +48,7 @@ impl Execution {
             timeout,
             selected,
             called,
+            called_external,
             results,
             provenance: recorded.provenance,
             failure: None,
@@ -57,13 +67,8 @@ impl Execution {
             return None;
         }
         if let (Phase::Called(_), Some(step)) = (phase, self.recorder.run().open_step()) {
-            let selection = self.select(around).ok();
-            let index = self.recorder.run().steps_started() - 1;
-            let safe = self.mode == Mode::DryRun
-                || selection.is_some_and(|selection| {
-                    let chosen = &selection.adapters[selection.of_step[index]];
-                    gate::effects(&chosen.adapter) == Effects::None
-                });
+            let allowed = self.mode == Mode::Apply && self.policy.allow_apply;
+            let safe = !(allowed && self.called_external);
             if !safe {
                 let message = format!(
                     "its process was gone during the call of step '{step}', and nobody knows what the call did"

@@ -1,19 +1,20 @@
 //! Copies of a store: made while it is in use, and put back.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::Instant;
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 
+use super::open::PAUSE;
 use super::owner::{Identity, Life};
 use super::schema::{self, Layout};
 use super::{BUSY_TIMEOUT, Error, open};
 
-/// Pages that are copied at a time; writers get their turn in between.
+/// Pages that are copied at a time.
 const PAGES: i32 = 512;
-/// How long to wait when a writer is in the way.
-const PAUSE: Duration = Duration::from_millis(5);
+/// What SQLite keeps beside a file and applies to whatever has the file's name.
+const LOGS: [&str; 2] = ["-wal", "-journal"];
 
 /// Copies a store to a new file while others use it; `progress` hears how many pages are done, and of
 /// how many.
@@ -24,19 +25,24 @@ pub fn backup(store: &Path, target: &Path, progress: impl FnMut(u64, u64)) -> Re
     if !store.exists() {
         return Err(Error::Missing(store.to_owned()));
     }
-    if target.exists() {
+    let names = std::iter::once(target.to_owned()).chain(LOGS.map(|log| beside(target, log)));
+    if let Some(path) = names.into_iter().find(|name| name.exists()) {
         let message = "the file exists already".to_owned();
-        return Err(Error::Unopenable { path: target.to_owned(), message });
+        return Err(Error::Unopenable { path, message });
     }
     let source = open::reader(store, BUSY_TIMEOUT)?;
-    if schema::layout(&source)? == Layout::Unknown {
+    if matches!(schema::layout(&source)?, Layout::Empty | Layout::Unknown) {
         return Err(Error::Foreign(store.to_owned()));
     }
     copy(&source, target, progress)
 }
 
 /// Copies to a file beside the target, and gives it its name when it is whole.
-fn copy(source: &Connection, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub(super) fn copy(
+    source: &Connection,
+    target: &Path,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
     let part = beside(target, ".part");
     drop(std::fs::remove_file(&part));
     let copied = copy_to(source, &part, progress);
@@ -55,7 +61,9 @@ fn copy_to(
 ) -> Result<(), Error> {
     let mut copy = Connection::open(part).map_err(|error| Error::opening(part, &error))?;
     {
+        let _moment = moment(source)?;
         let backup = Backup::new(source, &mut copy)?;
+        let mut end = Instant::now() + BUSY_TIMEOUT;
         loop {
             let step = backup.step(PAGES)?;
             let state = backup.progress();
@@ -63,8 +71,9 @@ fn copy_to(
             progress(pages(state.pagecount - state.remaining), pages(state.pagecount));
             match step {
                 StepResult::Done => break,
-                StepResult::More => {}
-                _ => std::thread::sleep(PAUSE),
+                StepResult::More => end = Instant::now() + BUSY_TIMEOUT,
+                _ if Instant::now() < end => std::thread::sleep(PAUSE),
+                _ => return Err(Error::Busy),
             }
         }
     }
@@ -76,6 +85,18 @@ fn copy_to(
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
     copy.close().map_err(|(_, error)| Error::from(error))?;
     std::fs::File::open(part).and_then(|file| file.sync_all()).map_err(|error| io(part, &error))
+}
+
+/// Holds on to one moment of a store, where that keeps nobody from writing. Without it every write by
+/// others would make the copy begin again.
+fn moment(source: &Connection) -> Result<Option<Transaction<'_>>, Error> {
+    let mode: String = source.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Ok(None);
+    }
+    let transaction = source.unchecked_transaction()?;
+    transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(Some(transaction))
 }
 
 /// Puts a copy in the place of a store. What was there is kept under another name, which is returned.
@@ -91,48 +112,55 @@ pub fn restore(
         return Err(Error::Missing(copy.to_owned()));
     }
     let source = open::reader(copy, BUSY_TIMEOUT)?;
-    match schema::layout(&source)? {
-        Layout::Ours(found) if found > schema::VERSION => {
-            return Err(Error::Newer { path: copy.to_owned(), found, known: schema::VERSION });
-        }
-        Layout::Ours(_) | Layout::Python => {}
-        Layout::Empty | Layout::Unknown => return Err(Error::Foreign(copy.to_owned())),
+    if matches!(open::layout(&source, copy)?, Layout::Empty | Layout::Unknown) {
+        return Err(Error::Foreign(copy.to_owned()));
     }
+    let store = &open::real(store);
+    let kept = beside(store, &format!(".before-restore-{}", crate::id::run_id()));
     if !store.exists() {
-        source.query_row("SELECT 1", [], |_| Ok(()))?;
+        set_logs_aside(store, &kept)?;
         self::copy(&source, store, progress)?;
         return Ok(None);
     }
     let fresh = beside(store, ".restoring");
     drop(std::fs::remove_file(&fresh));
     self::copy(&source, &fresh, progress)?;
-    let kept = quiesce(store).and_then(|()| swap(&fresh, store));
-    if kept.is_err() {
+    let swapped = quiesce(store).and_then(|_held| swap(&fresh, store, &kept));
+    if swapped.is_err() {
         drop(std::fs::remove_file(&fresh));
     }
-    kept.map(Some)
+    swapped.map(|()| Some(kept))
 }
 
-/// Makes sure that nobody uses the store, and leaves it as one file.
-fn quiesce(store: &Path) -> Result<(), Error> {
+/// Makes sure that nobody uses the store, and leaves it as one file. Nobody can use it as long as the
+/// connection is there that is returned.
+fn quiesce(store: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
         Connection::open_with_flags(store, flags).map_err(|error| Error::opening(store, &error))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // A damaged store is what a backup is restored for: then there is nobody to ask.
-    if let Ok(Layout::Ours(_)) = schema::layout(&connection)
-        && let Ok(owners) = owners(&connection)
-        && let Some(owner) = owners.iter().find(|owner| owner.life(store) == Life::Alive)
-    {
-        let pid = owner.pid;
-        let message = format!("process {pid} has the store open; stop it first");
-        return Err(Error::Unopenable { path: store.to_owned(), message });
+    refuse_living_owners(&connection, store)?;
+    for sql in ["PRAGMA journal_mode = DELETE", "BEGIN EXCLUSIVE"] {
+        // A damaged store is what a backup is restored for: then there is nothing to hold.
+        if let Err(Error::Busy) = connection.execute_batch(sql).map_err(Error::from) {
+            return Err(Error::Busy);
+        }
     }
-    let quiet: Result<String, _> =
-        connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0));
-    match quiet.map_err(Error::from) {
-        Err(Error::Busy) => Err(Error::Busy),
-        _ => Ok(()),
+    // One may have come in between.
+    refuse_living_owners(&connection, store)?;
+    Ok(connection)
+}
+
+fn refuse_living_owners(connection: &Connection, store: &Path) -> Result<(), Error> {
+    // A damaged store has nobody to ask for.
+    let Ok(Layout::Ours(_)) = schema::layout(connection) else { return Ok(()) };
+    let Ok(owners) = owners(connection) else { return Ok(()) };
+    match owners.iter().find(|owner| owner.life(store) == Life::Alive) {
+        None => Ok(()),
+        Some(Identity { pid, .. }) => {
+            let message = format!("process {pid} has the store open; stop it first");
+            Err(Error::Unopenable { path: store.to_owned(), message })
+        }
     }
 }
 
@@ -150,15 +178,25 @@ fn owners(connection: &Connection) -> Result<Vec<Identity>, rusqlite::Error> {
 }
 
 /// Gives the old file a second name, and the new one the old name: at no time is there none.
-fn swap(fresh: &Path, store: &Path) -> Result<PathBuf, Error> {
-    let kept = beside(store, &format!(".before-restore-{}", crate::id::run_id()));
-    std::fs::hard_link(store, &kept).map_err(|error| io(&kept, &error))?;
+fn swap(fresh: &Path, store: &Path, kept: &Path) -> Result<(), Error> {
+    std::fs::hard_link(store, kept).map_err(|error| io(kept, &error))?;
+    set_logs_aside(store, kept)?;
     std::fs::rename(fresh, store).map_err(|error| io(store, &error))?;
-    for leftover in ["-wal", "-shm"] {
-        drop(std::fs::remove_file(beside(store, leftover)));
+    sync_directory(store)
+}
+
+/// Takes away what SQLite would apply to the next file of the name. Only a damaged store still has any.
+fn set_logs_aside(store: &Path, kept: &Path) -> Result<(), Error> {
+    for log in LOGS {
+        match std::fs::rename(beside(store, log), beside(kept, log)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io(&beside(store, log), &error));
+            }
+            _ => {}
+        }
     }
-    sync_directory(store)?;
-    Ok(kept)
+    drop(std::fs::remove_file(beside(store, "-shm")));
+    sync_directory(store)
 }
 
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {

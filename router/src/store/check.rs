@@ -61,7 +61,12 @@ impl Store {
             let mut ids = connection.prepare("SELECT run_id FROM runs ORDER BY run_no")?;
             let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
             for run_id in ids {
-                run(connection, &run_id?, &mut health)?;
+                let run_id = run_id?;
+                match run(connection, &run_id, &mut health) {
+                    // One that cannot be read does not keep the others from being looked at.
+                    Err(Error::Damaged(problem)) => health.find(Some(&run_id), problem),
+                    looked_at => looked_at?,
+                }
                 progress(health.runs, total.cast_unsigned());
             }
             numbers(connection, &mut health)?;

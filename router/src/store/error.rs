@@ -166,31 +166,35 @@ impl Error {
     }
 
     pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {
-        match Self::from_sqlite(error) {
-            Self::Refused(message) | Self::Disk(message) => {
-                Self::Unopenable { path: path.to_owned(), message }
+        use rusqlite::ErrorCode as Code;
+        match (error.sqlite_error_code(), Self::from_sqlite(error)) {
+            (Some(Code::NotADatabase), _) => Self::Foreign(path.to_owned()),
+            (Some(Code::CannotOpen | Code::ReadOnly), _) | (_, Self::Refused(_)) => {
+                Self::Unopenable { path: path.to_owned(), message: error.to_string() }
             }
-            Self::Damaged(_) if is_not_a_database(error) => Self::Foreign(path.to_owned()),
-            other => other,
+            (_, other) => other,
         }
     }
 
     fn from_sqlite(error: &rusqlite::Error) -> Self {
+        use rusqlite::Error as Sqlite;
         use rusqlite::ErrorCode as Code;
         let text = error.to_string();
         match error.sqlite_error_code() {
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy,
             Some(Code::DiskFull) => Self::Full(text),
             Some(Code::SystemIoFailure | Code::CannotOpen) => Self::Disk(text),
-            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::Damaged(text),
+            // What we ask is always the same; if it cannot be asked, the tables are not what they were.
+            Some(Code::DatabaseCorrupt | Code::NotADatabase | Code::Unknown) => Self::Damaged(text),
             Some(Code::ReadOnly) => Self::ReadOnly,
-            _ => Self::Refused(text),
+            Some(_) => Self::Refused(text),
+            None => match error {
+                Sqlite::NulError(_) | Sqlite::InvalidPath(_) => Self::Refused(text),
+                // A value is not of the kind that we write.
+                _ => Self::Damaged(text),
+            },
         }
     }
-}
-
-fn is_not_a_database(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase)
 }
 
 impl From<rusqlite::Error> for Error {

@@ -1,5 +1,6 @@
 //! How a file comes to be a connection: what it is, who may use it, and what every connection needs.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,44 +14,86 @@ use crate::clock::Clock;
 /// How long to wait when another process is in the way.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens a file for writing, and makes it if there is none.
-pub(super) fn writer(path: &Path) -> Result<Connection, Error> {
+/// Opens a file for writing, and makes it if there is none. Also tells which file it is.
+pub(super) fn writer(path: &Path) -> Result<(Connection, Option<(u64, u64)>), Error> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
         && !directory.is_dir()
     {
         let message = format!("there is no directory {}", directory.display());
         return Err(Error::Unopenable { path: path.to_owned(), message });
     }
+    refuse_other_kinds(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags).map_err(|error| Error::opening(path, &error))
+    let failed = |error: rusqlite::Error| Error::opening(path, &error);
+    let before = file(path);
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    // SQLite is content with less than it was asked for.
+    if connection.is_readonly("main").map_err(failed)? {
+        let message = "this user may not write to it".to_owned();
+        return Err(Error::Unopenable { path: path.to_owned(), message });
+    }
+    Ok((connection, before.or_else(|| file(path))))
 }
 
-/// Opens a file for reading.
+/// Tells which file has a name at present.
+pub(super) fn file(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Refuses what is no file: a pipe is waited for without end, and a device keeps nothing.
+fn refuse_other_kinds(path: &Path) -> Result<(), Error> {
+    for beside in ["", "-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(beside);
+        if let Ok(found) = std::fs::metadata(&name)
+            && !found.is_file()
+        {
+            let kind = if found.is_dir() { "a directory" } else { "a pipe, a socket or a device" };
+            let message = format!("it is {kind}, and no file");
+            return Err(Error::Unopenable { path: name.into(), message });
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file for reading. What is created for that is gone when it is closed.
 pub(super) fn reader(path: &Path, busy: Duration) -> Result<Connection, Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    refuse_other_kinds(path)?;
     let open = |connection: Connection| -> Result<Connection, rusqlite::Error> {
         connection.busy_timeout(busy)?;
+        connection.pragma_update(None, "query_only", true)?;
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         Ok(connection)
     };
-    let opened = Connection::open_with_flags(path, flags).and_then(open);
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    let has_wal = Path::new(&wal).exists();
+    // Who may only read cannot take away the WAL that reading makes; who may write would move an old one
+    // into the file.
+    let access =
+        if has_wal { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+    let opened =
+        Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX).and_then(open);
     let error = match opened {
         Ok(connection) => return Ok(connection),
         Err(error) => error,
     };
     // In a directory where nothing can be written there is no room for the shared index of a WAL; a
     // file without a WAL does not need it, as nobody can be writing to it either.
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen)
-        && !Path::new(&wal).exists()
+    let unwritable = error.sqlite_error_code().is_some_and(|code| {
+        matches!(code, rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+    });
+    if unwritable
+        && !has_wal
         && let Some(text) = path.to_str()
     {
         let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
         let uri = format!("file:{escaped}?immutable=1");
-        let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
         return Connection::open_with_flags(uri, flags)
             .and_then(open)
             .map_err(|error| Error::opening(path, &error));
@@ -58,9 +101,11 @@ pub(super) fn reader(path: &Path, busy: Duration) -> Result<Connection, Error> {
     Err(Error::opening(path, &error))
 }
 
-/// Returns the one name of a file that has several.
+/// Returns the one name of a file that has several, as SQLite does; what stands beside the file is named
+/// after it.
 pub(super) fn real(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    let real = path.canonicalize().or_else(|_| std::path::absolute(path));
+    real.unwrap_or_else(|_| path.to_owned())
 }
 
 /// Says what a file is, unless it is of a newer program.
@@ -68,6 +113,14 @@ pub(super) fn layout(connection: &Connection, path: &Path) -> Result<Layout, Err
     match schema::layout(connection) {
         Ok(Layout::Ours(found)) if found > schema::VERSION => {
             Err(Error::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        Ok(Layout::Ours(found)) if found < 1 => {
+            Err(Error::Damaged(format!("its tables have the version {found}")))
+        }
+        // The file may be written, but what SQLite needs beside it may not.
+        Err(Error::ReadOnly) => {
+            let message = "this user may not write in its directory".to_owned();
+            Err(Error::Unopenable { path: path.to_owned(), message })
         }
         Err(Error::Damaged(text)) if text.contains("not a database") => {
             Err(Error::Foreign(path.to_owned()))
@@ -77,41 +130,55 @@ pub(super) fn layout(connection: &Connection, path: &Path) -> Result<Layout, Err
 }
 
 /// Sets what every writing connection needs.
-pub(super) fn prepare(connection: &Connection, busy: Duration) -> Result<(), Error> {
-    let mode = write_ahead(connection, busy)?;
+pub(super) fn prepare(connection: &Connection, path: &Path, busy: Duration) -> Result<(), Error> {
+    let failed = |error: rusqlite::Error| Error::opening(path, &error);
+    let mode = write_ahead(connection, busy).map_err(failed)?;
     if mode != "wal" && mode != "memory" {
         return Err(Error::Disk(format!("the file system does not allow WAL, only {mode}")));
     }
-    connection.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 2000; \
-         PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;",
-    )?;
-    Ok(())
+    connection
+        .execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 2000; \
+             PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;",
+        )
+        .map_err(failed)
 }
 
 /// Turns on the WAL. Two processes that do so at once are in each other's way, and SQLite does not wait
 /// there by itself.
-fn write_ahead(connection: &Connection, busy: Duration) -> Result<String, Error> {
+fn write_ahead(connection: &Connection, busy: Duration) -> Result<String, rusqlite::Error> {
     let end = Instant::now() + busy;
     loop {
         let mode = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
-        match mode.map_err(Error::from) {
-            Err(Error::Busy) if Instant::now() < end => std::thread::sleep(PAUSE),
+        match mode {
+            Err(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+                    && Instant::now() < end =>
+            {
+                std::thread::sleep(PAUSE);
+            }
             other => return other,
         }
     }
 }
 
 /// Brings the tables to the present version, and records this process as an owner.
-pub(super) fn adopt(connection: &mut Connection, identity: &Identity) -> Result<i64, Error> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+pub(super) fn adopt(
+    connection: &mut Connection,
+    path: &Path,
+    identity: &Identity,
+) -> Result<i64, Error> {
+    let failed = |error: rusqlite::Error| Error::opening(path, &error);
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Looked at again under the lock: another process may have just made the tables.
-    match schema::layout(&transaction)? {
+    match layout(&transaction, path)? {
         Layout::Empty => schema::migrate(&transaction, 0)?,
         Layout::Ours(version) if version < schema::VERSION => {
             schema::migrate(&transaction, version)?;
         }
-        _ => {}
+        Layout::Ours(_) => {}
+        Layout::Python | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
     }
     transaction.execute(
         "INSERT INTO owners (owner_id, boot_id, pid, started, since) VALUES (?1, ?2, ?3, ?4, ?5)",

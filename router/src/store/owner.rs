@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,14 +62,24 @@ impl Owner {
             path: file.clone(),
             message: error.to_string(),
         };
-        std::fs::create_dir_all(&directory).map_err(failed)?;
-        loop {
-            let lock = File::create_new(&file).map_err(failed)?;
-            lock.lock().map_err(failed)?;
-            // Between the two another process may have taken it for one that was left behind.
-            if lock.metadata().map_err(failed)?.nlink() > 0 {
-                return Ok(Self { identity, lock: Some((file, lock)) });
-            }
+        let lock = lock(&directory, &file).map_err(failed)?;
+        Ok(Self { identity, lock: Some((file, lock)) })
+    }
+}
+
+/// Makes a file that this process alone has locked.
+fn lock(directory: &Path, file: &Path) -> std::io::Result<File> {
+    loop {
+        std::fs::create_dir_all(directory)?;
+        let lock = match File::create_new(file) {
+            // The last one to leave just removed the directory.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            lock => lock?,
+        };
+        lock.lock()?;
+        // Before it was locked, another process may have taken it for one that was left behind.
+        if lock.metadata()?.nlink() > 0 {
+            return Ok(lock);
         }
     }
 }

@@ -25,11 +25,16 @@ const EVENTS: &str =
 const NEWEST: &str = "SELECT created_at, run_no FROM runs WHERE status = ?1 AND created_at >= ?2 \
     ORDER BY created_at DESC, run_no DESC LIMIT ?3";
 
+/// Reads a number that is never less than nothing.
+fn number(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
 fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
     let damaged = |column: usize, what: &str| {
         rusqlite::Error::InvalidColumnType(column, what.to_owned(), rusqlite::types::Type::Text)
     };
-    let number = |column: usize| row.get::<_, i64>(column).map(i64::cast_unsigned);
     let status: String = row.get(4)?;
     let tools_used: String = row.get(8)?;
     let header = Header {
@@ -40,12 +45,12 @@ fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
     };
     let progress = Progress {
         status: Status::from_name(&status).ok_or_else(|| damaged(4, "status"))?,
-        steps_planned: number(6)?,
-        steps_executed: number(7)?,
+        steps_planned: number(row, 6)?,
+        steps_executed: number(row, 7)?,
         tools_used: serde_json::from_str(&tools_used).map_err(|_| damaged(8, "tools_used"))?,
         outcome: row.get(9)?,
         last_failure_reason: row.get(10)?,
-        events: number(11)?,
+        events: number(row, 11)?,
         head: Digest::from_bytes(row.get(12)?),
     };
     let owned = row.get::<_, Option<i64>>(14)?.is_some();
@@ -63,8 +68,11 @@ pub(super) fn find(
 /// Reads the events of a run.
 pub(super) fn bodies(connection: &Connection, run_no: i64) -> Result<Vec<String>, Error> {
     let mut query = connection.prepare_cached(EVENTS)?;
-    let range = params![run_no << POSITION_BITS, (run_no + 1) << POSITION_BITS];
-    let bodies = query.query_map(range, |row| row.get(0))?;
+    let range = params![run_no << POSITION_BITS, run_no.wrapping_add(1) << POSITION_BITS];
+    // A damaged text is shown as far as it can be; the chain tells that it is not what was written.
+    let bodies = query.query_map(range, |row| {
+        Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned())
+    })?;
     Ok(bodies.collect::<Result<_, _>>()?)
 }
 
@@ -116,15 +124,14 @@ fn newest_of(
 }
 
 fn count(connection: &Connection, status: Status, since: Option<&str>) -> Result<u64, Error> {
-    let counted: i64 = match since {
+    Ok(match since {
         None => connection
             .prepare_cached("SELECT runs FROM counts WHERE status = ?1")?
-            .query_row([status.name()], |row| row.get(0))?,
+            .query_row([status.name()], |row| number(row, 0))?,
         Some(since) => connection
             .prepare_cached("SELECT count(*) FROM runs WHERE status = ?1 AND created_at >= ?2")?
-            .query_row([status.name(), since], |row| row.get(0))?,
-    };
-    Ok(counted.cast_unsigned())
+            .query_row(params![status.name(), since], |row| number(row, 0))?,
+    })
 }
 
 /// Reads the run that an idempotency key belongs to.

@@ -93,7 +93,7 @@ CREATE INDEX attic_by_run_no ON attic (run_no);
 CREATE TRIGGER segments_have_no_gap BEFORE INSERT ON segments
 WHEN (NEW.segment_no & 0xffffff) != coalesce(
     (SELECT (segment_no & 0xffffff) + events FROM segments
-     WHERE segment_no < NEW.segment_no AND segment_no >= (NEW.segment_no & ~0xffffff)
+     WHERE segment_no <= NEW.segment_no AND segment_no >= (NEW.segment_no & ~0xffffff)
      ORDER BY segment_no DESC LIMIT 1), 0)
 BEGIN SELECT raise(ABORT, 'events are appended without a gap'); END;
 
@@ -105,14 +105,24 @@ WHEN NOT EXISTS (SELECT 1 FROM attic WHERE run_no = OLD.segment_no >> 24)
 BEGIN SELECT raise(ABORT, 'events are append-only'); END;
 
 CREATE TRIGGER runs_keep_what_they_are BEFORE UPDATE ON runs
-WHEN OLD.run_no != NEW.run_no OR OLD.run_id != NEW.run_id OR OLD.mode != NEW.mode
-    OR OLD.goal != NEW.goal OR OLD.created_at != NEW.created_at OR OLD.origin IS NOT NEW.origin
-    OR OLD.events > NEW.events OR (OLD.status != 'RUNNING' AND OLD.status != NEW.status)
+WHEN OLD.status != 'RUNNING' OR OLD.run_no != NEW.run_no OR OLD.run_id != NEW.run_id
+    OR OLD.mode != NEW.mode OR OLD.goal != NEW.goal OR OLD.created_at != NEW.created_at
+    OR OLD.origin IS NOT NEW.origin OR OLD.events > NEW.events
 BEGIN SELECT raise(ABORT, 'a run keeps what it is, and ends once'); END;
 
 CREATE TRIGGER runs_are_not_removed BEFORE DELETE ON runs
 WHEN NOT EXISTS (SELECT 1 FROM attic WHERE run_no = OLD.run_no)
 BEGIN SELECT raise(ABORT, 'runs are append-only'); END;
+
+-- A row that is replaced is removed without its trigger, so replacing is refused here.
+CREATE TRIGGER runs_are_not_replaced BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM runs WHERE run_no = NEW.run_no)
+    OR EXISTS (SELECT 1 FROM runs WHERE run_id = NEW.run_id)
+BEGIN SELECT raise(ABORT, 'runs are append-only'); END;
+
+CREATE TRIGGER attic_is_not_replaced BEFORE INSERT ON attic
+WHEN EXISTS (SELECT 1 FROM attic WHERE attic_no = NEW.attic_no)
+BEGIN SELECT raise(ABORT, 'the attic is append-only'); END;
 
 CREATE TRIGGER attic_is_not_changed BEFORE UPDATE ON attic
 BEGIN SELECT raise(ABORT, 'the attic is append-only'); END;

@@ -1,12 +1,12 @@
 //! Turns a database of the Python router into one of ours, in its place and in one transaction.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::backup::{beside, copy};
+use super::backup::copy;
 use super::import::{NewRun, insert};
-use super::open::open_reader;
+use super::open::reader;
 use super::record::{Log, Status};
 use super::schema::{self, Layout, MAX_EVENTS};
 use super::writer::Counts;
@@ -36,32 +36,28 @@ pub(crate) enum Found {
 }
 
 /// What became of a takeover.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The database is ours; the old one is kept here.
-    Over(PathBuf),
+    /// The database is ours.
+    Over,
     /// Nothing was changed.
     Refused,
 }
 
-/// Takes a database over. `judge` is asked about every run, the oldest first; `progress` hears how many
-/// runs are done, and of how many.
+/// Takes a database over, and keeps a copy of the old one. `judge` is asked about every run, the oldest
+/// first; `progress` hears how many runs are done, and of how many.
 pub(crate) fn take_over(
     path: &Path,
+    kept: &Path,
     judge: impl FnMut(Found) -> Verdict,
     progress: impl FnMut(u64, u64),
 ) -> Result<Taken, Error> {
     if !path.exists() {
         return Err(Error::Missing(path.to_owned()));
     }
-    let kept = beside(path, ".python-backup");
-    if kept.exists() {
-        let message = "the file exists already".to_owned();
-        return Err(Error::Unopenable { path: kept, message });
-    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)
-        .map_err(|error| Error::opening(path, &error))?;
+    let mut connection =
+        Connection::open_with_flags(path, flags).map_err(|error| Error::opening(path, &error))?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -75,27 +71,27 @@ pub(crate) fn take_over(
         }
         Layout::Empty | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
     }
-    copy(&open_reader(path)?, &kept, |_, _| {})?;
-    let moved = move_runs(&transaction, &kept, judge, progress).and_then(|taken| {
-        if matches!(taken, Taken::Over(_)) {
+    copy(&reader(path, BUSY_TIMEOUT)?, kept, |_, _| {})?;
+    let moved = move_runs(&transaction, kept, judge, progress).and_then(|taken| {
+        if taken == Taken::Over {
             transaction.commit()?;
         }
         Ok(taken)
     });
-    if !matches!(moved, Ok(Taken::Over(_))) {
+    if !matches!(moved, Ok(Taken::Over)) {
         // The database is as it was, and the copy would only be in the way of the next attempt.
-        drop(std::fs::remove_file(&kept));
+        drop(std::fs::remove_file(kept));
     }
     moved
 }
 
 fn move_runs(
-    transaction: &rusqlite::Transaction<'_>,
+    transaction: &Transaction<'_>,
     kept: &Path,
     mut judge: impl FnMut(Found) -> Verdict,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Taken, Error> {
-    let source = open_reader(kept)?;
+    let source = reader(kept, BUSY_TIMEOUT)?;
     transaction.execute_batch("DROP TABLE events; DROP TABLE runs;")?;
     schema::migrate(transaction, 0)?;
     let ids = python::all_ids(&source)?;
@@ -121,7 +117,7 @@ fn move_runs(
         refused |= matches!(judge(Found::Damaged { run_id, reason }), Verdict::Refuse);
     }
     counts.write(transaction)?;
-    Ok(if refused { Taken::Refused } else { Taken::Over(kept.to_owned()) })
+    Ok(if refused { Taken::Refused } else { Taken::Over })
 }
 
 fn read(source: &Connection, run_id: &str) -> Found {

@@ -178,8 +178,7 @@ fn a_run_goes_on_when_nobody_waits_for_its_answer() {
     let world = World::new();
     let slow = json!({ "responses": [answers("slow", json!({ "sleep_ms": 100 }))] });
     let registry = registry(&world, &[("fake", slow)]);
-    let router =
-        Router::new(Store::in_memory().unwrap(), registry, Options::default()).unwrap();
+    let router = Router::new(Store::in_memory().unwrap(), registry, Options::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         tokio::select! {

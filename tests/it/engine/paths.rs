@@ -102,7 +102,9 @@ fn a_bug_or_a_panic_is_recorded_and_told_with_the_run() {
         let request = set(plan(&["ok", method, "ok"]), "/policy/on_error", json!("continue"));
         let error = bench.run(&request).unwrap_err();
         let run_id = error.run_id().unwrap().to_owned();
-        assert!(matches!(&error, Error::Bug { code: found, step_id, .. } if found == code && step_id == "s2"));
+        assert!(
+            matches!(&error, Error::Bug { code: found, step_id, .. } if found == code && step_id == "s2")
+        );
         assert_eq!(
             bench.course(&run_id),
             "started plan selected S Q + C S Q - C provenance failed",
@@ -209,7 +211,10 @@ fn a_call_that_takes_too_long_is_given_up() {
     for (method, stopped) in [("listens", None), ("deaf", Some(false))] {
         let request = set(plan(&[method, "ok"]), "/plan_override/0/timeout_ms", json!(30));
         let outcome = bench.run(&request).unwrap();
-        assert_eq!(bench.course(&outcome.run_id), "started plan selected S Q - C provenance failed");
+        assert_eq!(
+            bench.course(&outcome.run_id),
+            "started plan selected S Q - C provenance failed"
+        );
         let error = outcome.results[0].error.as_ref().unwrap();
         assert_eq!(error.code, "TIMEOUT");
         let told = error.details.get("stopped").and_then(json::Value::as_bool);
@@ -218,6 +223,7 @@ fn a_call_that_takes_too_long_is_given_up() {
     let request = set(plan(&["listens", "ok"]), "/timeout_ms", json!(30));
     let outcome = bench.run(&request).unwrap();
     assert_eq!(outcome.results[0].error.as_ref().unwrap().code, "TIMEOUT");
+    assert_eq!(outcome.reason.as_deref(), Some("timed_out"));
 }
 
 #[test]
@@ -241,6 +247,7 @@ fn a_run_can_be_cancelled() {
     let courses =
         ["started plan selected failed", "started plan selected S Q - C provenance failed"];
     assert!(courses.contains(&course.as_str()), "{course}");
+    assert_eq!(outcome.reason.as_deref(), Some("cancelled"));
     assert!(!bench.router.cancel(&outcome.run_id), "it is over");
 }
 

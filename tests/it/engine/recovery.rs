@@ -49,7 +49,10 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
 
 fn adapters(traces: &std::path::Path) -> Vec<(&'static str, Value)> {
     let responses = json!([
-        answers("bad", json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })),
+        answers(
+            "bad",
+            json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })
+        ),
         answers("bug", json!({ "bug_error": { "error_code": "ADAPTER_BUG", "message": "no" } })),
     ]);
     let external = json!({ "capabilities": ["apply", "external"], "responses": responses,
@@ -147,7 +150,10 @@ fn a_log_that_is_cut_off_anywhere_comes_to_a_legal_end() {
             cuts += 1;
         }
     }
-    assert!(cuts > 100 && resumed > 50 && in_doubt >= 4 && ended > 10, "{cuts} {resumed} {in_doubt} {ended}");
+    assert!(
+        cuts > 100 && resumed > 50 && in_doubt >= 4 && ended > 10,
+        "{cuts} {resumed} {in_doubt} {ended}"
+    );
 }
 
 #[test]
@@ -171,6 +177,53 @@ fn a_run_whose_adapter_is_missing_is_ended() {
     let log = store.log(&outcome.run_id).unwrap().unwrap();
     assert_eq!(log.record.progress.last_failure_reason.as_deref(), Some("interrupted"));
     assert_clean(&log);
+}
+
+#[test]
+fn a_run_keeps_its_adapter_when_the_default_is_another() {
+    let world = Arc::new(World::new());
+    let adapters = [("one", json!({})), ("two", json!({}))];
+    let first = registry(&world, &adapters);
+    let bench =
+        Bench::with(Arc::clone(&world), Store::in_memory().unwrap(), first, Options::default());
+    let outcome = bench.run(&plan(&["a", "b"])).unwrap();
+    let whole = bench.log(&outcome.run_id);
+    // Between two calls, and during one.
+    for count in [7, 9] {
+        let path = world.path(&format!("{count}.db"));
+        cut(&whole, count, &path);
+        let store = Store::open(&path).unwrap();
+        let reversed: Vec<(&str, Value)> = adapters.iter().rev().cloned().collect();
+        let other = registry(&world, &reversed);
+        let router = Router::new(store.clone(), other, Options::default()).unwrap();
+        let recovered = router.recover_blocking(Resumable::Resume).unwrap();
+        assert_eq!(recovered[0].how, How::Resumed);
+        let log = store.log(&outcome.run_id).unwrap().unwrap();
+        assert_clean(&log);
+        let used = |(_, payload): (String, Value)| payload.get("adapter_id").cloned();
+        assert!(payloads(&log).into_iter().filter_map(used).all(|used| used == "one"));
+    }
+}
+
+#[test]
+fn a_call_in_doubt_stays_so_when_its_adapter_is_missing() {
+    let world = Arc::new(World::new());
+    let external = json!({ "capabilities": ["apply", "external"] });
+    let bench = Bench::with(
+        Arc::clone(&world),
+        Store::in_memory().unwrap(),
+        registry(&world, &[("one", external)]),
+        Options::default(),
+    );
+    let outcome = bench.run(&plan(&["a"])).unwrap();
+    let path = world.path("runs.db");
+    cut(&bench.log(&outcome.run_id), 5, &path);
+    let store = Store::open(&path).unwrap();
+    let fewer = registry(&world, &[("two", json!({}))]);
+    let router = Router::new(store.clone(), fewer, Options::default()).unwrap();
+    let recovered = router.recover_blocking(Resumable::Resume).unwrap();
+    assert!(matches!(recovered[0].how, How::Ended { in_doubt: true, .. }), "{recovered:?}");
+    assert_clean(&store.log(&outcome.run_id).unwrap().unwrap());
 }
 
 #[test]

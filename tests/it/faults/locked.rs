@@ -49,9 +49,12 @@ fn a_locked_store_is_not_opened_and_nobody_is_left_as_its_owner() {
     let error = Store::open_with(&path, options).unwrap_err();
     assert_eq!(error.code(), "STORE_BUSY");
     // Whoever reads does not wait for whoever writes.
-    assert_eq!(Store::open_read_only(&path).unwrap().list(&Default::default()).unwrap().runs.len(), 0);
+    assert_eq!(
+        Store::open_read_only(&path).unwrap().list(&Default::default()).unwrap().runs.len(),
+        0
+    );
     drop(lock);
-    assert_eq!(std::fs::read_dir(place.path("runs.db-owners")).unwrap().count(), 0);
+    assert!(!place.path("runs.db-owners").exists());
     Store::open_with(&path, options).unwrap();
 }
 

@@ -1,1 +1,141 @@
-//! x
+//! What SQL may not do to a store, and what an older program finds of it.
+
+use nexus_router::store::{Conflict, Imported, Log, NewRun, Replaced, Store};
+use rusqlite::Connection;
+
+use super::{Place, assert_sound, external, request};
+
+/// Changes to what is recorded, each with what the refusal says.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("UPDATE segments SET body = replace(body, 'a', 'b')", "events are append-only"),
+    ("UPDATE segments SET events = events + 1", "events are append-only"),
+    ("UPDATE OR REPLACE segments SET segment_no = segment_no + 1", "events are append-only"),
+    ("DELETE FROM segments", "events are append-only"),
+    (
+        "INSERT OR REPLACE INTO segments SELECT segment_no, events, 'x' FROM segments",
+        "without a gap",
+    ),
+    ("INSERT INTO segments SELECT max(segment_no) + 1, 1, 'x' FROM segments", "without a gap"),
+    ("INSERT INTO segments SELECT (max(run_no) + 9) << 24 | 5, 1, 'x' FROM runs", "without a gap"),
+    ("UPDATE runs SET run_id = run_id || 'x'", "keeps what it is"),
+    ("UPDATE runs SET goal = 'another'", "keeps what it is"),
+    ("UPDATE runs SET mode = 'dry_run'", "keeps what it is"),
+    ("UPDATE runs SET created_at = '2000'", "keeps what it is"),
+    ("UPDATE runs SET status = 'FAILED'", "keeps what it is"),
+    ("UPDATE runs SET status = 'RUNNING'", "keeps what it is"),
+    ("UPDATE runs SET events = events - 1", "keeps what it is"),
+    ("UPDATE runs SET head = zeroblob(32)", "keeps what it is"),
+    ("UPDATE runs SET outcome = 'error'", "keeps what it is"),
+    ("UPDATE runs SET origin = '{}'", "keeps what it is"),
+    ("UPDATE runs SET run_no = run_no + 1000", "keeps what it is"),
+    ("DELETE FROM runs", "runs are append-only"),
+    ("INSERT OR REPLACE INTO runs SELECT * FROM runs", "runs are append-only"),
+    (
+        "REPLACE INTO runs (run_id, mode, goal, status, created_at, steps_planned, steps_executed, \
+         tools_used, events, head) SELECT run_id, mode, 'another', status, created_at, 0, 0, '[]', 0, \
+         zeroblob(32) FROM runs",
+        "runs are append-only",
+    ),
+    ("UPDATE attic SET bundle = '{}'", "the attic is append-only"),
+    ("DELETE FROM attic", "the attic is append-only"),
+    ("INSERT OR REPLACE INTO attic SELECT * FROM attic", "the attic is append-only"),
+];
+
+/// A store with runs, one of which replaced another.
+fn filled(place: &Place) -> Vec<Log> {
+    let router = place.router();
+    for _ in 0..3 {
+        router.run_blocking(request(&external(&["a", "b"]))).unwrap();
+    }
+    let store = router.store();
+    let run_id = router.run_blocking(request(&external(&["a"]))).unwrap().run_id;
+    let log = store.log(&run_id).unwrap().unwrap();
+    let new = NewRun {
+        header: log.record.header.clone(),
+        progress: log.record.progress.clone(),
+        origin: "{}".to_owned(),
+        body: log.bodies.concat(),
+    };
+    let imported = store.import(new, Conflict::Overwrite, |_| "{}".to_owned()).unwrap();
+    assert!(matches!(imported, Imported::Stored(Replaced::Archived)), "{imported:?}");
+    logs(store)
+}
+
+fn logs(store: &Store) -> Vec<Log> {
+    let listed = store.list(&Default::default()).unwrap().runs.into_iter();
+    listed.map(|run| store.log(&run.record.header.run_id).unwrap().unwrap()).collect()
+}
+
+#[test]
+fn sql_cannot_change_what_is_recorded() {
+    let place = Place::new();
+    let before = filled(&place);
+    let connection = Connection::open(place.db()).unwrap();
+    for (sql, why) in FORBIDDEN {
+        let error = connection.execute(sql, []).expect_err(sql);
+        assert!(error.to_string().contains(why), "{sql}: {error}");
+    }
+    drop(connection);
+    let store = Store::open(&place.db()).unwrap();
+    assert_eq!(logs(&store), before);
+    assert_sound(&store);
+}
+
+/// Everything in a database, as text.
+fn dump(connection: &Connection) -> Vec<String> {
+    let mut said = Vec::new();
+    let tables = ["sqlite_schema", "runs", "segments", "counts", "idempotency", "attic", "owners"];
+    for table in tables {
+        let mut query = connection.prepare(&format!("SELECT * FROM {table} ORDER BY 1")).unwrap();
+        let columns = query.column_count();
+        let mut rows = query.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let row: Vec<_> = (0..columns).map(|column| row.get_ref(column).unwrap()).collect();
+            said.push(format!("{table} {row:?}"));
+        }
+    }
+    said
+}
+
+#[test]
+fn a_store_of_this_version_stays_as_it_is() {
+    let place = Place::new();
+    let before = filled(&place);
+    let read = || dump(&Connection::open(place.db()).unwrap());
+    let tables = read();
+    for _ in 0..3 {
+        let store = Store::open(&place.db()).unwrap();
+        assert_eq!(logs(&store), before);
+        drop(store);
+        assert_eq!(read(), tables);
+    }
+    let version = "SELECT user_version, (SELECT application_id FROM pragma_application_id) FROM pragma_user_version";
+    let found: (i64, i64) = Connection::open(place.db())
+        .unwrap()
+        .query_row(version, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    assert_eq!(found, (1, 0x4e58_5254));
+}
+
+#[test]
+fn a_newer_store_is_refused_and_not_touched() {
+    let place = Place::new();
+    filled(&place);
+    let connection = Connection::open(place.db()).unwrap();
+    connection.execute_batch("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    drop(connection);
+    let before = std::fs::read(place.db()).unwrap();
+    let path = place.db();
+    for open in [Store::open, Store::open_read_only] {
+        let error = open(&path).unwrap_err();
+        assert_eq!(error.code(), "STORE_NEWER");
+        assert!(
+            error
+                .to_string()
+                .ends_with("has version 2 of the tables; this program knows versions up to 1")
+        );
+        assert!(error.hint().contains("backup"), "{}", error.hint());
+    }
+    assert_eq!(std::fs::read(place.db()).unwrap(), before);
+    assert!(!place.path("runs.db-owners").exists());
+}

@@ -67,11 +67,10 @@ fn runs_that_are_there_are_skipped_renamed_or_replaced() {
 #[test]
 fn changed_bundles_are_refused_and_make_no_store() {
     let world = World::new();
-    let text = export(&world, &completed(&world));
-    std::fs::remove_dir_all(world.path("runs.db-owners")).unwrap();
-    for file in traces(&world) {
-        std::fs::remove_file(file).unwrap();
-    }
+    let text = {
+        let source = World::new();
+        export(&source, &completed(&source))
+    };
     for (changed, code) in [
         (text.replace("Ada", "Eve"), "DIGEST_MISMATCH"),
         (text.replace("\"events\":", "\"evnts\":"), "INVALID_BUNDLE"),
@@ -128,7 +127,7 @@ fn python_store_is_taken_over_with_a_backup() {
     let taken = world.run(&["store", "take-over", "--db", "python.db", "--format", "json"]);
     assert_eq!(taken.code(), 0, "{}", taken.stderr());
     let backup = taken.json()["backup"].as_str().unwrap().to_owned();
-    assert_eq!(std::fs::read(backup).unwrap().len(), before.len());
+    assert_eq!(std::fs::read(world.path(&backup)).unwrap().len(), before.len());
     // It is ours now, and the run that was left can be recovered.
     let recovered = world.run(&["runs", "recover", "--db", "python.db", "--format", "json"]);
     assert_eq!(recovered.code(), 0, "{}\n{}", recovered.stdout(), recovered.stderr());

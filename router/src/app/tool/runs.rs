@@ -5,10 +5,11 @@ use std::path::Path;
 use super::super::{Absent, App, Error, try_import};
 use crate::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
 use crate::clock::Clock;
+use crate::inspect;
 use crate::json::{Object, Value};
 use crate::replay::{self, Strictness};
-use crate::request::{ExportRequest, ImportRequest, ReplayRequest, RunToolRequest};
-use crate::store::Store;
+use crate::request::{ExportRequest, ImportRequest, InspectRequest, ReplayRequest, RunToolRequest};
+use crate::store::{Filter, Status, Store};
 
 /// The name of a store that is gone with the answer, as the Python router has it.
 const IN_MEMORY: &str = ":memory:";
@@ -27,6 +28,20 @@ pub(super) fn run(app: &App, request: Value) -> Result<Value, Error> {
         }
     };
     Ok(outcome.to_json())
+}
+
+pub(super) fn inspect(app: &App, request: Value) -> Result<Value, Error> {
+    let request = InspectRequest::read(request)?;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let filter = Filter {
+        run_id: request.run_id,
+        status: request.status.as_deref().and_then(Status::from_name),
+        since: request.since,
+        limit: count(request.limit),
+        offset: count(request.offset),
+    };
+    let store = app.reader_at(&request.db_path)?;
+    Ok(inspect::inspect(&store, &filter)?.to_json())
 }
 
 pub(super) fn replay(app: &App, request: Value) -> Result<Value, Error> {

@@ -72,7 +72,8 @@ fn run_goes_from_store_to_store() {
     let exported = app.tool("nexus-router.export", of_run(one)).unwrap();
     assert_eq!(exported.get("ok"), Some(&Value::Bool(true)));
     let bundle = to_canonical(exported.get("artifact").unwrap());
-    let import = |bundle: &str| app.tool("nexus-router.import", request(two, &[("bundle", bundle)]));
+    let import =
+        |bundle: &str| app.tool("nexus-router.import", request(two, &[("bundle", bundle)]));
     let spoilt = import(&bundle.replace(r#""n":1"#, r#""n":2"#)).unwrap();
     assert_eq!(spoilt.get("status").unwrap().as_str(), Some("error"));
     assert!(!Path::new(two.unwrap()).exists());

@@ -5,8 +5,9 @@ use super::super::output::{Form, Output, columns, shortened};
 use super::super::{Answer, Error};
 use crate::clock::Timestamp;
 use crate::config::Environment;
+use crate::inspect::{Inspection, inspect};
 use crate::python_text::visible;
-use crate::store::{Filter, Listed, Listing, Status};
+use crate::store::{Filter, RunRecord, Status};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -38,21 +39,24 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         offset: arguments.offset,
     };
     let store = arguments.store.app(environment)?.reader()?;
-    let listing = store.list(&filter)?;
+    let inspection = inspect(&store, &filter)?;
     let mut output = Output::new(environment);
-    human(&mut output, &listing)?;
+    match arguments.format {
+        Form::Json => output.value(&inspection.to_json())?,
+        Form::Human => human(&mut output, &inspection)?,
+    }
     Ok(Answer::Yes)
 }
 
-fn human(output: &mut Output, listing: &Listing) -> std::io::Result<()> {
+fn human(output: &mut Output, inspection: &Inspection) -> std::io::Result<()> {
     let head = ["RUN", "STATUS", "MODE", "STEPS", "CREATED", "GOAL"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(listing.runs.iter().map(row));
+    rows.extend(inspection.runs.iter().map(row));
     for line in columns(&rows) {
         output.line(&line)?;
     }
-    let counted = listing.counted;
-    let shown = match (listing.runs.len(), counted.total) {
+    let counted = inspection.counted;
+    let shown = match (inspection.runs.len(), counted.total) {
         (_, 1) => "1 run".to_owned(),
         (shown, total) if shown as u64 == total => format!("{total} runs"),
         (shown, total) => format!("{shown} of {total} runs"),
@@ -63,8 +67,8 @@ fn human(output: &mut Output, listing: &Listing) -> std::io::Result<()> {
     ))
 }
 
-fn row(listed: &Listed) -> Vec<String> {
-    let (header, progress) = (&listed.record.header, &listed.record.progress);
+fn row(record: &RunRecord) -> Vec<String> {
+    let (header, progress) = (&record.header, &record.progress);
     let steps = format!("{}/{}", progress.steps_executed, progress.steps_planned);
     let cells = [
         &header.run_id,

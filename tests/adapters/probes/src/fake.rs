@@ -114,7 +114,8 @@ impl Fake {
         match what.as_str() {
             "return" => Ok(value.as_object().cloned().unwrap_or_default()),
             "operational_error" => {
-                let error = AdapterError::operational(text(value, "error_code"), text(value, "message"));
+                let error =
+                    AdapterError::operational(text(value, "error_code"), text(value, "message"));
                 Err(error.details(value.get("details").cloned().unwrap_or_else(|| json!({}))))
             }
             "bug_error" => {
