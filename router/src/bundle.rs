@@ -10,6 +10,7 @@ mod import;
 mod lines;
 mod prepare;
 mod read;
+mod transcode;
 
 pub use error::{Error, Place};
 pub use export::{Exported, Provenance, Source, export, not_found};

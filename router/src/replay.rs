@@ -8,6 +8,8 @@
 mod code;
 mod peer;
 mod provenance;
+#[cfg(test)]
+mod tests;
 
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line};
@@ -145,7 +147,7 @@ pub fn replay_with(log: &Log, mut progress: impl FnMut(u64, u64)) -> Replay {
     for line in log.lines() {
         head = head.chain(line);
         replayer.take(line);
-        if replayer.events % STRIDE == 0 {
+        if replayer.events.is_multiple_of(STRIDE) {
             progress(replayer.events, log.record.progress.events);
         }
     }
@@ -224,7 +226,7 @@ impl<'a> Replayer<'a> {
         read(kind, line.payload, |fact, reading| self.fact(&line, fact, reading));
     }
 
-    fn fact(&mut self, line: &Line<'a>, fact: &Fact<'_>, reading: Reading) {
+    fn fact(&mut self, line: &Line<'a>, fact: &Fact<'_>, reading: Reading<'a>) {
         self.peer.fact(line, fact, &mut self.view);
         self.view.record(line.seq, fact);
         if let (None, Fact::RunStarted(started)) = (self.origin, fact) {
@@ -232,7 +234,7 @@ impl<'a> Replayer<'a> {
             self.origin = Some(if ours { Origin::Ours } else { Origin::Foreign });
         }
         let (promise, error) = match reading {
-            Reading::Sound => return self.apply(line, fact),
+            Reading::Sound { output } => return self.apply(line, fact, output),
             Reading::NotFinite(error) => (Promise::Ours, error),
             Reading::Damaged(error) => (Promise::Everyones, error),
         };
@@ -241,7 +243,7 @@ impl<'a> Replayer<'a> {
         self.find(promise, Violation::of("PAYLOAD_INVALID", message, line));
     }
 
-    fn apply(&mut self, line: &Line<'a>, fact: &Fact<'_>) {
+    fn apply(&mut self, line: &Line<'a>, fact: &Fact<'_>, output: Option<&'a str>) {
         if let Some(run) = &mut self.run
             && let Err(illegal) = run.apply(line.seq, fact)
         {
@@ -249,7 +251,7 @@ impl<'a> Replayer<'a> {
             self.find(Promise::Ours, Violation::of(illegal.code, illegal.message, line));
         }
         if self.origin == Some(Origin::Ours)
-            && let Some(message) = self.provenance.take(fact, line.payload)
+            && let Some(message) = self.provenance.take(fact, line.payload, output)
         {
             self.find(Promise::Ours, Violation::of("PROVENANCE_MISMATCH", message, line));
         }

@@ -4,7 +4,7 @@
 //! is wrong with a log is for `replay` to say.
 
 mod reading;
-mod scan;
+pub(crate) mod scan;
 mod steps;
 
 use std::collections::HashSet;
@@ -15,7 +15,6 @@ use crate::store::{Log, Progress, RunRecord};
 use steps::Steps;
 
 pub(crate) use reading::{Reading, read};
-pub(crate) use scan::Members;
 pub use steps::StepView;
 
 /// Up to here, looking through the names is faster than an index of them.

@@ -45,6 +45,12 @@ impl Place {
         Self { directory: made.path().to_owned(), _made: Some(made) }
     }
 
+    /// A place without a disk, for tests that open very many stores.
+    fn new_in_memory() -> Self {
+        let made = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Self { directory: made.path().to_owned(), _made: Some(made) }
+    }
+
     /// The place of a test's first process, when this is the second.
     fn inside() -> Option<Self> {
         let directory = PathBuf::from(std::env::var_os(INSIDE)?);

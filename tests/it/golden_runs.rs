@@ -8,7 +8,7 @@ mod stores;
 
 use std::path::{Path, PathBuf};
 
-use nexus_router::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
+use nexus_router::bundle::{self, Check, ImportOptions, Imported, Provenance, Replays, Source};
 use nexus_router::clock::Timestamp;
 use nexus_router::json::{Limits, Object, Value, parse};
 use nexus_router::replay::{Strictness, replay};
@@ -51,7 +51,16 @@ fn without(answer: Value, additions: &[&str]) -> Value {
 
 /// Returns what importing a bundle gives, in the form of the peer.
 fn import(store: &Store, bundle: &[u8], options: &ImportOptions) -> Value {
-    let answer = match bundle::import(store, bundle, options) {
+    answer(bundle::import(store, bundle, options))
+}
+
+/// Returns what importing a bundle that was parsed gives, in the form of the peer.
+fn import_parsed(store: &Store, bundle: &Value, options: &ImportOptions) -> Value {
+    answer(bundle::import_value(store, bundle, options))
+}
+
+fn answer(imported: Result<Imported, bundle::Error>) -> Value {
+    let answer = match imported {
         Ok(imported) => imported.to_json(),
         Err(error) => error.to_json(),
     };

@@ -3,8 +3,9 @@
 use super::Error;
 use super::export::{Provenance, Source, splice};
 use super::lines::renamed;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Prepared, prepare, prepare_lines};
 use super::read::Bundle;
+use super::transcode::{Transcoded, transcode};
 use crate::clock::Timestamp;
 use crate::id;
 use crate::json::{self, Limits, Object, Value};
@@ -136,6 +137,13 @@ fn conflict(existing_run_id: &str) -> Object {
 /// # Errors
 /// When it is not a sound bundle, or the store cannot be written. Then nothing was changed.
 pub fn import(store: &Store, text: &[u8], options: &ImportOptions) -> Result<Imported, Error> {
+    if let Some(Transcoded { frame, texts }) = transcode(text)
+        && let Ok(bundle) = Bundle::read(&frame)
+        && let Some(prepared) = prepare_lines(bundle, texts, options.check)
+    {
+        return put(store, prepared?, options);
+    }
+    // What is wrong with it, if anything, this way finds out.
     import_value(store, &json::parse(text, Limits::BUNDLE)?, options)
 }
 
@@ -148,14 +156,15 @@ pub fn import_value(
     bundle: &Value,
     options: &ImportOptions,
 ) -> Result<Imported, Error> {
-    let bundle = Bundle::read(bundle)?;
-    let prepared = prepare(&bundle, options.check)?;
-    let origin = origin(&bundle, &prepared, options.now);
-    let source_run_id = bundle.header.run_id.clone();
+    put(store, prepare(Bundle::read(bundle)?, options.check)?, options)
+}
+
+fn put(store: &Store, prepared: Prepared<'_>, options: &ImportOptions) -> Result<Imported, Error> {
+    let source_run_id = prepared.frame.header.run_id.clone();
     let mut new = NewRun {
-        progress: unread(&bundle, &prepared),
-        header: bundle.header,
-        origin,
+        progress: unread(&prepared),
+        origin: origin(&prepared, options.now),
+        header: prepared.frame.header,
         body: prepared.lines.body,
     };
     if options.mode == ImportMode::NewRunId {
@@ -200,19 +209,19 @@ pub fn import_value(
     }
 }
 
-fn origin(bundle: &Bundle<'_>, prepared: &Prepared, now: Timestamp) -> String {
+fn origin(prepared: &Prepared<'_>, now: Timestamp) -> String {
     let mut origin = Object::new();
     origin.insert("bundle_digest", prepared.digest.to_string());
-    origin.insert("exported_at", bundle.exported_at);
+    origin.insert("exported_at", prepared.frame.exported_at);
     origin.insert("imported_at", now.to_string());
-    origin.insert("source_run_id", bundle.header.run_id.as_str());
+    origin.insert("source_run_id", prepared.frame.header.run_id.as_str());
     json::to_canonical(&origin.into())
 }
 
 /// Returns what is known of the run before its events are read.
-fn unread(bundle: &Bundle<'_>, prepared: &Prepared) -> Progress {
+fn unread(prepared: &Prepared<'_>) -> Progress {
     Progress {
-        status: bundle.status,
+        status: prepared.frame.status,
         steps_planned: 0,
         steps_executed: 0,
         tools_used: Vec::new(),

@@ -43,6 +43,9 @@ impl Lines {
     }
 }
 
+/// In a bundle a payload stands within three others.
+const PAYLOAD: Limits = Limits { depth: Limits::BUNDLE.depth - 3, ..Limits::BUNDLE };
+
 /// Writes the lines of a log anew with payloads in canonical form. The Python router stores some that are
 /// not, and some that are no JSON.
 pub(crate) fn canonical(log: &Log) -> Result<Lines, Unreadable> {
@@ -51,7 +54,7 @@ pub(crate) fn canonical(log: &Log) -> Result<Lines, Unreadable> {
     for line in log.lines() {
         let unreadable = |reason: String| Unreadable { place: lines.events, reason };
         let mut line = Line::read(line).map_err(|error| unreadable(error.to_string()))?;
-        let value = json::parse(line.payload.as_bytes(), Limits::BUNDLE)
+        let value = json::parse(line.payload.as_bytes(), PAYLOAD)
             .map_err(|error| unreadable(format!("the payload is not JSON: {error}")))?;
         let Value::Object(object) = value else {
             let found = value.type_name();

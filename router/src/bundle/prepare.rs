@@ -13,29 +13,76 @@ use crate::digest::Digest;
 use crate::event::Line;
 use crate::json;
 
-/// The events of a bundle in order, and the digest of what was given.
+/// A bundle that can be stored.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct Prepared<'a> {
+    /// What it says, perhaps without its events.
+    pub(super) frame: Bundle<'a>,
+    /// The events in order.
     pub(super) lines: Lines,
+    /// The digest of the run and the events as they were given.
     pub(super) digest: Digest,
 }
 
-/// Writes the lines of a bundle.
-pub(super) fn prepare(bundle: &Bundle<'_>, check: Check) -> Result<Prepared, Error> {
-    let (texts, digest) = write(bundle);
-    if check == Check::Verify {
-        compare(bundle.digest, &digest.to_string())?;
+/// What must be unique among the events of a run.
+struct Key<'a> {
+    seq: i64,
+    event_id: Cow<'a, str>,
+}
+
+/// Prepares a bundle whose events are values.
+pub(super) fn prepare(frame: Bundle<'_>, check: Check) -> Result<Prepared<'_>, Error> {
+    let (texts, digest) = write(&frame);
+    let keys = frame.events.iter();
+    let keys = keys.map(|event| Key { seq: event.seq, event_id: event.event_id.into() });
+    let order = order_of(&keys.collect::<Vec<_>>());
+    finish(frame, order, texts, digest, check)
+}
+
+/// Prepares a bundle whose events are canonical lines; nothing if one of them is not an event of the run.
+pub(super) fn prepare_lines(
+    frame: Bundle<'_>,
+    texts: String,
+    check: Check,
+) -> Option<Result<Prepared<'_>, Error>> {
+    let mut hasher = Sha256::new();
+    hasher.update("{\"events\":[");
+    let mut keys = Vec::with_capacity(texts.len() / 256);
+    for (index, text) in texts.lines().enumerate() {
+        let line = Line::read(text).ok()?;
+        if line.run_id != frame.header.run_id || !line.payload.starts_with('{') {
+            return None;
+        }
+        if index > 0 {
+            hasher.update(",");
+        }
+        hasher.update(text);
+        keys.push(Key { seq: line.seq, event_id: line.event_id });
     }
-    unique_ids(&bundle.events)?;
-    let lines = order(&bundle.events, texts)?;
+    let digest = end_digest(hasher, &frame);
+    let order = order_of(&keys);
+    Some(finish(frame, order, texts, digest, check))
+}
+
+fn finish<'a>(
+    frame: Bundle<'a>,
+    order: Result<Order, Error>,
+    texts: String,
+    digest: Digest,
+    check: Check,
+) -> Result<Prepared<'a>, Error> {
+    if check == Check::Verify {
+        compare(frame.digest, &digest.to_string())?;
+    }
+    let lines = order?.of(texts);
     if check == Check::Verify
-        && let Some(stated) = bundle.head
+        && let Some(stated) = frame.head
         && stated != lines.head
     {
         let (stated, computed) = (stated.to_string(), lines.head.to_string());
         return Err(Error::ChainMismatch { stated, computed });
     }
-    Ok(Prepared { lines, digest })
+    Ok(Prepared { frame, lines, digest })
 }
 
 /// Writes a line for every event as they are listed, and takes the digest of the text that was given.
@@ -61,12 +108,16 @@ fn write(bundle: &Bundle<'_>) -> (String, Digest) {
         }
         texts.push('\n');
     }
+    (texts, end_digest(hasher, bundle))
+}
+
+fn end_digest(mut hasher: Sha256, bundle: &Bundle<'_>) -> Digest {
+    let mut run = String::new();
+    json::write_canonical_object(&mut run, bundle.run);
     hasher.update("],\"run\":");
-    other.clear();
-    json::write_canonical_object(&mut other, bundle.run);
-    hasher.update(&other);
+    hasher.update(&run);
     hasher.update("}");
-    (texts, Digest::from_bytes(hasher.finalize().into()))
+    Digest::from_bytes(hasher.finalize().into())
 }
 
 fn line<'a>(event: &Event<'a>, run_id: &'a str, payload: &'a str) -> Line<'a> {
@@ -90,51 +141,77 @@ fn compare(stated: Option<&str>, computed: &str) -> Result<(), Error> {
     }
 }
 
-fn unique_ids(events: &[Event<'_>]) -> Result<(), Error> {
-    let mut seen = HashSet::with_capacity(events.len());
-    for (index, event) in events.iter().enumerate() {
-        if !seen.insert(event.event_id) {
-            let message = format!("events[{index}].event_id '{}' was used before", event.event_id);
+/// In which order the listed events are stored.
+enum Order {
+    AsListed { events: u64 },
+    Places(Vec<usize>),
+}
+
+/// Finds the order of events, none of which may be there twice.
+fn order_of(keys: &[Key<'_>]) -> Result<Order, Error> {
+    let mut seen = HashSet::with_capacity(keys.len());
+    for (index, key) in keys.iter().enumerate() {
+        if !seen.insert(key.event_id.as_ref()) {
+            let message = format!("events[{index}].event_id '{}' was used before", key.event_id);
             return Err(Error::at(format!("/events/{index}/event_id"), message));
         }
     }
-    Ok(())
-}
-
-/// Puts the lines into the order of their seq, and chains them.
-fn order(events: &[Event<'_>], texts: String) -> Result<Lines, Error> {
-    if events.is_sorted_by(|one, next| one.seq < next.seq) {
-        let head = texts.lines().fold(Digest::ZERO, |head, line| head.chain(line));
-        return Ok(Lines { body: texts, events: events.len() as u64, head });
+    if keys.is_sorted_by(|one, next| one.seq < next.seq) {
+        return Ok(Order::AsListed { events: keys.len() as u64 });
     }
-    let mut seen = HashSet::with_capacity(events.len());
-    if let Some(again) = events.iter().find(|event| !seen.insert(event.seq)) {
+    let mut seen = HashSet::with_capacity(keys.len());
+    if let Some(again) = keys.iter().find(|key| !seen.insert(key.seq)) {
         return Err(Error::SeqDuplicate(again.seq));
     }
-    let mut ordered: Vec<(i64, &str)> =
-        events.iter().map(|event| event.seq).zip(texts.lines()).collect();
-    ordered.sort_unstable_by_key(|(seq, _)| *seq);
-    let mut lines = Lines::with_capacity(texts.len());
-    for (_, text) in ordered {
-        let start = lines.body.len();
-        lines.body.push_str(text);
-        lines.end_line(start);
+    let mut places: Vec<usize> = (0..keys.len()).collect();
+    places.sort_unstable_by_key(|place| keys[*place].seq);
+    Ok(Order::Places(places))
+}
+
+impl Order {
+    /// Puts lines in order, and chains them.
+    fn of(&self, texts: String) -> Lines {
+        match self {
+            Self::AsListed { events } => {
+                let head = texts.lines().fold(Digest::ZERO, |head, line| head.chain(line));
+                Lines { body: texts, events: *events, head }
+            }
+            Self::Places(places) => {
+                let listed: Vec<&str> = texts.lines().collect();
+                let mut lines = Lines::with_capacity(texts.len());
+                for place in places {
+                    let start = lines.body.len();
+                    lines.body.push_str(listed[*place]);
+                    lines.end_line(start);
+                }
+                lines
+            }
+        }
     }
-    Ok(lines)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bundle::transcode::{Transcoded, transcode};
     use crate::json::{Limits, parse};
 
-    fn prepared(events: &str) -> Result<Prepared, Error> {
+    fn prepared(events: &str) -> Result<(Lines, Digest), Error> {
         let text = format!(
             r#"{{"bundle_version":"0.3","run":{{"run_id":"r","mode":"apply","goal":"g","status":"FAILED",
             "created_at":"t"}},"events":[{events}]}}"#
         );
         let value = parse(text.as_bytes(), Limits::BUNDLE).unwrap();
-        prepare(&Bundle::read(&value)?, Check::Skip)
+        let by_value = prepare(Bundle::read(&value)?, Check::Skip);
+        let by_value = by_value.map(|prepared| (prepared.lines, prepared.digest));
+        // Both ways must agree, where both can be gone.
+        if let Some(Transcoded { frame, texts }) = transcode(text.as_bytes())
+            && let Some(by_line) = prepare_lines(Bundle::read(&frame)?, texts, Check::Skip)
+        {
+            let by_line = by_line.map(|prepared| (prepared.lines, prepared.digest));
+            assert_eq!(format!("{by_line:?}"), format!("{by_value:?}"));
+        }
+        by_value
     }
 
     fn event(id: &str, seq: i64, more: &str) -> String {
@@ -146,13 +223,16 @@ mod tests {
     #[test]
     fn events_are_stored_by_seq_and_without_what_is_unknown() {
         let one = prepared(&[event("a", 0, ""), event("b", 7, "")].join(",")).unwrap();
-        let other = prepared(&[event("b", 7, r#","x":1"#), event("a", 0, "")].join(",")).unwrap();
-        assert_eq!(one.lines.body, other.lines.body);
-        assert_eq!(one.lines.head, other.lines.head);
-        assert_ne!(one.digest, other.digest);
+        for more in [r#","x":1"#, r#","q":{"run_id":"r"}"#, r#","a":1"#, r#","f":[]"#] {
+            let other = [event("b", 7, more), event("a", 0, "")].join(",");
+            let other = prepared(&other).unwrap();
+            assert_eq!(one.0.body, other.0.body, "{more}");
+            assert_eq!(one.0.head, other.0.head, "{more}");
+            assert_ne!(one.1, other.1, "{more}");
+        }
         let first =
             r#"{"event_id":"a","payload":{"a":2,"b":1},"run_id":"r","seq":0,"ts":"t","type":"T"}"#;
-        assert_eq!(one.lines.body.lines().next(), Some(first));
+        assert_eq!(one.0.body.lines().next(), Some(first));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::Digest;
 use crate::event::Fact;
-use crate::view::Members;
+use crate::json;
+use crate::view::scan::Members;
 
 /// What the digest is made of, as far as the log was read.
 #[derive(Clone, Debug, Default)]
@@ -53,18 +54,25 @@ struct Named<'a> {
 }
 
 impl<'a> Provenance<'a> {
-    /// Takes an event into account; for PROVENANCE_EMITTED it says in what the digest differs.
-    pub(super) fn take(&mut self, fact: &Fact<'_>, payload: &'a str) -> Option<String> {
+    /// Takes an event into account; for PROVENANCE_EMITTED it says in what the digest differs. `output` is
+    /// the payload's, if it has one.
+    pub(super) fn take(
+        &mut self,
+        fact: &Fact<'_>,
+        payload: &'a str,
+        output: Option<&'a str>,
+    ) -> Option<String> {
         match fact {
             Fact::RunStarted(started) => {
                 self.started = payload;
                 self.simulated = started.mode.as_deref() == Some("dry_run");
             }
             Fact::PlanCreated(_) => self.planned = payload,
-            Fact::StepStarted { .. } => self.output = None,
-            Fact::ToolCallSucceeded { .. } => self.output = member(payload, "output"),
-            Fact::ToolCallFailed { .. } => self.output = None,
-            Fact::StepCompleted { .. } => self.complete(payload),
+            Fact::StepStarted { .. } | Fact::ToolCallFailed { .. } => self.output = None,
+            Fact::ToolCallSucceeded { .. } => self.output = output,
+            Fact::StepCompleted { step_id, status } => {
+                self.complete(step_id.as_deref(), status.as_deref());
+            }
             Fact::ProvenanceEmitted => return self.compare(payload),
             Fact::DispatchSelected { .. }
             | Fact::ToolCallRequested(_)
@@ -74,7 +82,7 @@ impl<'a> Provenance<'a> {
         None
     }
 
-    fn complete(&mut self, payload: &str) {
+    fn complete(&mut self, step_id: Option<&str>, status: Option<&str>) {
         let mut result = std::mem::take(&mut self.result);
         result.clear();
         if self.results > 0 {
@@ -84,12 +92,10 @@ impl<'a> Provenance<'a> {
         result.push_str(self.output.take().unwrap_or("{}"));
         result.push_str(",\"simulated\":");
         result.push_str(if self.simulated { "true" } else { "false" });
-        for name in ["status", "step_id"] {
-            result.push_str(",\"");
-            result.push_str(name);
-            result.push_str("\":");
-            result.push_str(member(payload, name).unwrap_or("null"));
-        }
+        result.push_str(",\"status\":");
+        json::write_canonical_str(&mut result, status.unwrap_or_default());
+        result.push_str(",\"step_id\":");
+        json::write_canonical_str(&mut result, step_id.unwrap_or_default());
         result.push('}');
         self.begun().update(&result);
         self.result = result;

@@ -2,11 +2,11 @@
 
 use rusqlite::Connection;
 
-use super::record::Status;
-use super::schema::POSITION_BITS;
+use super::record::{Header, Status};
+use super::schema::{self, POSITION_BITS};
 use super::{Error, Store, reader};
 use crate::digest::Digest;
-use crate::event::{Kind, Line};
+use crate::event::{Fact, Kind, Line};
 
 /// More findings would not be read.
 const MAX_FINDINGS: usize = 100;
@@ -56,6 +56,7 @@ impl Store {
             if python || !health.findings.is_empty() {
                 return Ok(health);
             }
+            rules(connection, &mut health)?;
             let total: i64 =
                 connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
             let mut ids = connection.prepare("SELECT run_id FROM runs ORDER BY run_no")?;
@@ -87,6 +88,25 @@ fn file(connection: &Connection, health: &mut Health) -> Result<(), Error> {
     Ok(())
 }
 
+/// The tables, and the triggers that keep what is recorded, are those that this version makes.
+fn rules(connection: &Connection, health: &mut Health) -> Result<(), Error> {
+    let mut fresh = Connection::open_in_memory()?;
+    let transaction = fresh.transaction()?;
+    schema::migrate(&transaction, 0)?;
+    let (found, made) = (schema::texts(connection)?, schema::texts(&transaction)?);
+    for (name, sql) in &made {
+        match found.get(name) {
+            None => health.find(None, format!("{name} is missing")),
+            Some(text) if text != sql => health.find(None, format!("{name} was changed")),
+            Some(_) => {}
+        }
+    }
+    for name in found.keys().filter(|name| !made.contains_key(*name)) {
+        health.find(None, format!("{name} is not of this program"));
+    }
+    Ok(())
+}
+
 fn run(connection: &Connection, run_id: &str, health: &mut Health) -> Result<(), Error> {
     let Some((run_no, record)) = reader::find(connection, run_id)? else { return Ok(()) };
     health.runs += 1;
@@ -98,7 +118,12 @@ fn run(connection: &Connection, run_id: &str, health: &mut Health) -> Result<(),
                 Ok(event) if event.run_id != run_id => {
                     health.find(Some(run_id), format!("event {events} is of run {}", event.run_id))
                 }
-                Ok(event) => last = Kind::from_name(&event.kind),
+                Ok(event) => {
+                    last = Kind::from_name(&event.kind);
+                    if events == 0 && record.origin.is_none() {
+                        beginning(&event, &record.header, health);
+                    }
+                }
                 Err(error) => health.find(Some(run_id), format!("event {events}: {error}")),
             }
             events += 1;
@@ -114,13 +139,29 @@ fn run(connection: &Connection, run_id: &str, health: &mut Health) -> Result<(),
         let problem = format!("the chain ends with {head}, and {} is recorded", progress.head);
         health.find(Some(run_id), problem);
     }
+    let said = match last {
+        Some(Kind::RunCompleted) => Status::Completed,
+        Some(kind) if kind.is_terminal() => Status::Failed,
+        _ => Status::Running,
+    };
     // A foreign log may say what it likes; replay reports it.
-    let over = last.is_some_and(Kind::is_terminal);
-    if record.origin.is_none() && over != (progress.status != Status::Running) {
+    if record.origin.is_none() && said != progress.status {
         let problem = format!("the status is {}, against the log", progress.status.name());
         health.find(Some(run_id), problem);
     }
     Ok(())
+}
+
+/// What is kept beside the events is what the first of them says.
+fn beginning(event: &Line<'_>, header: &Header, health: &mut Health) {
+    let run_id = Some(header.run_id.as_str());
+    let Ok(Fact::RunStarted(started)) = Fact::read(Kind::RunStarted, event.payload) else {
+        return health.find(run_id, "the first event cannot be read".to_owned());
+    };
+    let said = [started.mode.as_deref(), started.goal.as_deref()];
+    if said != [Some(header.mode.as_str()), Some(header.goal.as_str())] {
+        health.find(run_id, "the mode or the goal is another than in the log".to_owned());
+    }
 }
 
 fn numbers(connection: &Connection, health: &mut Health) -> Result<(), Error> {

@@ -123,9 +123,12 @@ pub(super) fn insert(
     let NewRun { header, progress, origin, body } = new;
     transaction
         .prepare_cached(
-            "INSERT INTO runs (run_id, mode, goal, status, created_at, steps_planned, \
+            // A number that is in the attic is not given again: what it stood for may be removed.
+            "INSERT INTO runs (run_no, run_id, mode, goal, status, created_at, steps_planned, \
              steps_executed, tools_used, outcome, last_failure_reason, events, head, origin, owner) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+             VALUES (1 + max(coalesce((SELECT max(run_no) FROM runs), 0), \
+             coalesce((SELECT max(run_no) FROM attic), 0)), \
+             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?
         .execute(params![
             header.run_id,

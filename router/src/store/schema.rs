@@ -5,6 +5,8 @@
 //! A segment's key is the number of its run, shifted, plus the position of its first event; so the
 //! events of a run are one range of one tree, and no second index is needed.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Transaction};
 
 use super::Error;
@@ -45,7 +47,7 @@ CREATE TABLE owners (
 ) STRICT;
 
 CREATE TABLE runs (
-    run_no INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_no INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
     mode TEXT NOT NULL,
     goal TEXT NOT NULL,
@@ -184,4 +186,12 @@ pub(super) fn migrate(transaction: &Transaction<'_>, from: i64) -> Result<(), Er
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
     ))?;
     Ok(())
+}
+
+/// Returns the text of every table, index, trigger and view, by kind and name.
+pub(super) fn texts(connection: &Connection) -> Result<BTreeMap<String, String>, Error> {
+    let mut query =
+        connection.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql NOT NULL")?;
+    let texts = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(texts.collect::<Result<_, _>>()?)
 }

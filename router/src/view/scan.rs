@@ -108,8 +108,8 @@ fn scalar(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // What closes the levels that were entered.
-    let mut closing = [0; MAX_DEPTH];
+    // One bit per level that was entered: whether it is an object.
+    let mut objects = [0_u64; MAX_DEPTH.div_ceil(64)];
     let mut depth = 0;
     loop {
         let close = match *bytes.get(at)? {
@@ -122,22 +122,34 @@ fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
         } else if *bytes.get(at + 1)? == close {
             at += 2;
         } else {
-            *closing.get_mut(depth)? = close;
+            if depth == MAX_DEPTH {
+                return None;
+            }
+            let (word, bit) = (&mut objects[depth / 64], 1 << (depth % 64));
             depth += 1;
-            at = if close == b'}' { name(bytes, at + 1)? } else { at + 1 };
+            if close == b'}' {
+                *word |= bit;
+                at = name(bytes, at + 1)?;
+            } else {
+                *word &= !bit;
+                at += 1;
+            }
             continue;
         }
         loop {
             let Some(innermost) = depth.checked_sub(1) else { return Some(at) };
-            let close = closing[innermost];
+            let is_object = objects[innermost / 64] >> (innermost % 64) & 1 == 1;
             let byte = *bytes.get(at)?;
             at += 1;
-            if byte == b',' {
-                at = if close == b'}' { name(bytes, at)? } else { at };
-                break;
-            }
-            if byte != close {
-                return None;
+            match byte {
+                b',' if is_object => {
+                    at = name(bytes, at)?;
+                    break;
+                }
+                b',' => break,
+                b'}' if is_object => {}
+                b']' if !is_object => {}
+                _ => return None,
             }
             depth = innermost;
         }
@@ -148,8 +160,9 @@ fn word(bytes: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     bytes[at..].starts_with(word).then_some(at + word.len())
 }
 
-fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
-    at += usize::from(bytes[at] == b'-');
+/// Steps over a number.
+pub(crate) fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
+    at += usize::from(*bytes.get(at)? == b'-');
     at = if *bytes.get(at)? == b'0' { at + 1 } else { digits(bytes, at)? };
     if bytes.get(at) == Some(&b'.') {
         at = digits(bytes, at + 1)?;
@@ -166,7 +179,8 @@ fn digits(bytes: &[u8], at: usize) -> Option<usize> {
     (count > 0).then_some(at + count)
 }
 
-fn string(bytes: &[u8], at: usize) -> Option<usize> {
+/// Steps over a string.
+pub(crate) fn string(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = after(bytes, at, b'"')?;
     loop {
         at = plain(bytes, at);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::json::{Object, Value};
@@ -84,16 +85,17 @@ impl Steps {
             tool_call_result_seq: None,
             status: None,
         };
-        if let Some(place) = self.places.get(step_id) {
-            self.last = *place;
-            let known = Arc::clone(&self.all[*place].step_id);
-            self.all[*place] = fresh(known);
-            return;
+        match self.places.entry(step_id.into()) {
+            Entry::Occupied(known) => {
+                self.last = *known.get();
+                self.all[self.last] = fresh(Arc::clone(known.key()));
+            }
+            Entry::Vacant(unknown) => {
+                self.last = self.all.len();
+                self.all.push(fresh(Arc::clone(unknown.key())));
+                unknown.insert(self.last);
+            }
         }
-        let step_id: Arc<str> = step_id.into();
-        self.last = self.all.len();
-        self.places.insert(Arc::clone(&step_id), self.last);
-        self.all.push(fresh(step_id));
     }
 
     pub(super) fn find_mut(&mut self, step_id: &str) -> Option<&mut StepView> {

@@ -81,6 +81,68 @@ fn sql_cannot_change_what_is_recorded() {
     assert_sound(&store);
 }
 
+/// Takes away or adds a rule; the check must say so, and of what.
+#[test]
+fn check_tells_when_the_rules_themselves_were_changed() {
+    let changes = [
+        ("DROP TRIGGER segments_are_not_changed", "trigger segments_are_not_changed is missing"),
+        (
+            "DROP TRIGGER runs_are_not_removed; \
+             CREATE TRIGGER runs_are_not_removed BEFORE DELETE ON runs BEGIN SELECT 1; END",
+            "trigger runs_are_not_removed was changed",
+        ),
+        ("CREATE TABLE stranger (a)", "table stranger is not of this program"),
+        (
+            "CREATE TRIGGER liar AFTER INSERT ON runs BEGIN DELETE FROM owners; END",
+            "trigger liar is not of this program",
+        ),
+    ];
+    let place = Place::new();
+    for (number, (sql, problem)) in changes.iter().enumerate() {
+        let path = place.path(&format!("{number}.db"));
+        drop(Store::open(&path).unwrap());
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let findings = Store::open_read_only(&path).unwrap().check(|_, _| ()).unwrap().findings;
+        let problems: Vec<&str> = findings.iter().map(|found| found.problem.as_str()).collect();
+        assert_eq!(problems, [*problem]);
+    }
+}
+
+/// Changes beside the events, which are possible once the rules are gone.
+#[test]
+fn check_tells_when_what_is_kept_of_a_run_is_not_what_its_log_says() {
+    let changes = [
+        ("UPDATE runs SET goal = 'another'", "the mode or the goal is another than in the log"),
+        ("UPDATE runs SET status = 'FAILED'", "the status is FAILED, against the log"),
+        ("UPDATE runs SET status = 'RUNNING'", "the status is RUNNING, against the log"),
+        ("UPDATE runs SET events = 3", "13 events are stored, and 3 recorded"),
+        ("UPDATE runs SET tools_used = 'a'", "tools_used"),
+        ("UPDATE runs SET head = x'00'", "32 byte value"),
+        ("UPDATE counts SET runs = -1", "are counted"),
+        ("DELETE FROM runs", "segments belong to no run"),
+    ];
+    let place = Place::new();
+    place.router().run_blocking(request(&external(&["a", "b"]))).unwrap();
+    for (number, (sql, problem)) in changes.iter().enumerate() {
+        let path = place.path(&format!("{number}.db"));
+        std::fs::copy(place.db(), &path).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        let triggers = ["runs_keep_what_they_are", "runs_are_not_removed"];
+        for trigger in triggers {
+            connection.execute_batch(&format!("DROP TRIGGER {trigger}")).unwrap();
+        }
+        connection.execute(sql, []).unwrap();
+        drop(connection);
+        let store = Store::open_read_only(&path).unwrap();
+        let findings = store.check(|_, _| ()).unwrap().findings;
+        assert!(findings.iter().any(|found| found.problem.contains(problem)), "{sql}: {findings:?}");
+        // Whoever only lists is not misled into a crash either.
+        if let Err(error) = store.list(&Default::default()) {
+            assert_eq!(error.code(), "STORE_DAMAGED", "{sql}: {error}");
+        }
+    }
+}
+
 /// Everything in a database, as text.
 fn dump(connection: &Connection) -> Vec<String> {
     let mut said = Vec::new();

@@ -4,7 +4,9 @@ use nexus_router::digest::Digest;
 use nexus_router::json::{self, Value};
 use nexus_router::store::Store;
 
-use super::{Exception, export_digest, golden, import, member, read, replayed, settle, ways};
+use super::{
+    Exception, export_digest, golden, import, import_parsed, member, read, replayed, settle, ways,
+};
 
 const REFUSED: &[&str] =
     &["import_default", "import_no_verify", "import_no_replay", "replay", "reexport_digest"];
@@ -43,6 +45,10 @@ fn bundles_of_the_peer_are_imported_as_it_does() {
             let store = Store::in_memory().unwrap();
             let answer = import(&store, &bundle, &options);
             differ(way, &answer, member(&expected, way));
+            if let Ok(value) = json::parse(&bundle, json::Limits::BUNDLE) {
+                let parsed = import_parsed(&Store::in_memory().unwrap(), &value, &options);
+                assert_eq!(parsed, answer, "{case}: text and value are imported differently");
+            }
             if way != "import_no_verify" || expected.get("replay").is_none() {
                 continue;
             }
