@@ -145,7 +145,8 @@ impl App {
     }
 
     fn is_own(&self, path: &str) -> bool {
-        self.db().is_ok_and(|own| own.to_string_lossy() == path)
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        self.db().is_ok_and(|own| real(own) == real(Path::new(path)))
     }
 
     /// Returns the store for writing.

@@ -55,11 +55,19 @@ impl Digest {
     }
 
     fn hex(&self) -> [u8; 64] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        const PAIRS: [[u8; 2]; 256] = {
+            let digits = b"0123456789abcdef";
+            let mut pairs = [[0; 2]; 256];
+            let mut byte = 0;
+            while byte < 256 {
+                pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+                byte += 1;
+            }
+            pairs
+        };
         let mut text = [0; 64];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
+        for (pair, byte) in text.as_chunks_mut().0.iter_mut().zip(self.0) {
+            *pair = PAIRS[usize::from(byte)];
         }
         text
     }

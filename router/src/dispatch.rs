@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
 use tokio::sync::Notify;
 
+pub(crate) use resuming::Obstacle;
+
 use crate::event::{Failure, Payload, PlanSource};
 use crate::gate::{self, Effects, Permit, Selection, Source, Verdict};
 use crate::host::{Host, Patience};
@@ -58,7 +60,7 @@ pub(crate) struct Execution {
     selected: Vec<Choice>,
     /// The adapter of the last call.
     called: String,
-    /// Whether that adapter may have effects.
+    /// Whether that adapter may have effects; only asked of a run that is taken up.
     called_external: bool,
     results: Vec<StepResult>,
     /// The text of the provenance.
@@ -160,7 +162,7 @@ impl Execution {
         }
         let selection = match self.select(around) {
             Ok(selection) => selection,
-            Err(failure) => return Ok(Some(failure)),
+            Err(failure) => return Ok(Some(without_secrets(failure, &around.secrets))),
         };
         self.record_selection(&selection)?;
         let plan_steps = self.plan.len() as u64;
@@ -184,6 +186,7 @@ impl Execution {
             if index >= self.plan.len() {
                 return Ok(failed);
             }
+            self.recorder.look_after().await?;
             let step_id = self.recorder.run().plan()[index].clone();
             self.recorder.record(&Payload::StepStarted { step_id: &step_id })?;
             self.step(around, &selection, index, 1, end).await?;
@@ -310,6 +313,9 @@ impl Execution {
             }
             Err(error) => {
                 let mut error = StepError::of(error);
+                if let Some(code) = secrets.redact_text(&error.code) {
+                    error.code = code;
+                }
                 if let Some(message) = secrets.redact_text(&error.message) {
                     error.message = message;
                 }
@@ -385,6 +391,18 @@ impl Execution {
         let first = self.results.iter().find(|result| result.status == StepStatus::Error)?;
         let code = first.error.as_ref().map(|error| error.code.clone()).unwrap_or_default();
         Some(Failure::Step { step_id: first.step_id.clone(), code })
+    }
+}
+
+/// A request may name its adapter by a secret, by mistake.
+fn without_secrets(failure: Failure, secrets: &Secrets) -> Failure {
+    match failure {
+        Failure::Selection { code, message, details } => Failure::Selection {
+            code,
+            message: secrets.redact_text(&message).unwrap_or(message),
+            details: secrets.redact_object(&details).unwrap_or(details),
+        },
+        other => other,
     }
 }
 

@@ -206,17 +206,35 @@ fn on_error_of<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool
     Ok(request.policy.on_error.as_deref() == Some("continue"))
 }
 
-/// The members that most payloads share.
+/// What matters of a payload that is about a step.
 #[derive(Deserialize)]
-struct Common<'a> {
+struct OfStep<'a> {
+    #[serde(borrow, default)]
+    step_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Completed<'a> {
     #[serde(borrow, default)]
     step_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     status: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Chosen<'a> {
     #[serde(borrow, default)]
     adapter_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Ended<'a> {
     #[serde(borrow, default)]
     outcome: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Failed<'a> {
     #[serde(borrow, default)]
     reason: Option<Cow<'a, str>>,
 }
@@ -231,25 +249,34 @@ impl<'a> Fact<'a> {
         if !payload.trim_start().starts_with('{') {
             return Err(serde::de::Error::custom("the payload is not an object"));
         }
-        let common = || serde_json::from_str::<Common<'a>>(payload);
+        let of_step = || serde_json::from_str::<OfStep<'a>>(payload).map(|read| read.step_id);
         Ok(match kind {
             Kind::RunStarted => Self::RunStarted(serde_json::from_str(payload)?),
             Kind::PlanCreated => Self::PlanCreated(serde_json::from_str(payload)?),
-            Kind::DispatchSelected => Self::DispatchSelected { adapter_id: common()?.adapter_id },
-            Kind::StepStarted => Self::StepStarted { step_id: common()?.step_id },
+            Kind::DispatchSelected => {
+                let Chosen { adapter_id } = serde_json::from_str(payload)?;
+                Self::DispatchSelected { adapter_id }
+            }
+            Kind::StepStarted => Self::StepStarted { step_id: of_step()? },
             Kind::ToolCallRequested => Self::ToolCallRequested(serde_json::from_str(payload)?),
-            Kind::ToolCallSucceeded => Self::ToolCallSucceeded { step_id: common()?.step_id },
-            Kind::ToolCallFailed => Self::ToolCallFailed { step_id: common()?.step_id },
+            Kind::ToolCallSucceeded => Self::ToolCallSucceeded { step_id: of_step()? },
+            Kind::ToolCallFailed => Self::ToolCallFailed { step_id: of_step()? },
             Kind::StepCompleted => {
-                let Common { step_id, status, .. } = common()?;
+                let Completed { step_id, status } = serde_json::from_str(payload)?;
                 Self::StepCompleted { step_id, status }
             }
             Kind::ProvenanceEmitted => {
-                common()?;
+                of_step()?;
                 Self::ProvenanceEmitted
             }
-            Kind::RunCompleted => Self::RunCompleted { outcome: common()?.outcome },
-            Kind::RunFailed => Self::RunFailed { reason: common()?.reason },
+            Kind::RunCompleted => {
+                let Ended { outcome } = serde_json::from_str(payload)?;
+                Self::RunCompleted { outcome }
+            }
+            Kind::RunFailed => {
+                let Failed { reason } = serde_json::from_str(payload)?;
+                Self::RunFailed { reason }
+            }
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
@@ -93,13 +93,20 @@ impl Host {
         slow: impl FnOnce(),
     ) -> Answered {
         // A semaphore serves in the order of arrival, so a long run does not starve a short one.
-        let (seat, timeout) = match self.seats.get(permit.adapter().adapter_id()) {
-            Some(seats) => (Arc::clone(&seats.free).acquire_owned().await.ok(), seats.timeout),
-            None => (None, CallLimits::default().timeout),
+        let asked = Instant::now();
+        let seats = self.seats.get(permit.adapter().adapter_id());
+        let limit = seats.map_or(CallLimits::default().timeout, |seats| seats.timeout);
+        let time = patience.time_from(asked, limit);
+        let seat = match seats {
+            Some(seats) => match take_seat(seats, time, patience).await {
+                Ok(seat) => Some(seat),
+                Err(why) => return Answered { answer: Err(why), time: asked.elapsed() },
+            },
+            None => None,
         };
+        // Waiting for a seat does not shorten the call; only the run's own time goes on.
         let started = Instant::now();
-        let remaining = patience.run.map(|end| end.saturating_duration_since(started));
-        let time = patience.step.unwrap_or(timeout).min(remaining.unwrap_or(Duration::MAX));
+        let time = patience.time_from(started, limit);
         let request = request_text(&permit, patience.call_id, time);
         let adapter = permit.adapter().clone();
         drop(permit);
@@ -120,6 +127,42 @@ impl Host {
     }
 }
 
+impl Patience<'_> {
+    /// Returns how long a call may take that begins now.
+    fn time_from(&self, now: Instant, limit: Duration) -> Duration {
+        let remaining = self.run.map(|end| end.saturating_duration_since(now));
+        self.step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX))
+    }
+}
+
+/// Waits for a seat as long as for a call: whoever holds the seats may never let go of them.
+async fn take_seat(
+    seats: &Seats,
+    time: Duration,
+    patience: Patience<'_>,
+) -> Result<OwnedSemaphorePermit, AdapterError> {
+    let nothing = serde_json::json!({ "called": false });
+    let free = Arc::clone(&seats.free);
+    if let Ok(seat) = Arc::clone(&free).try_acquire_owned() {
+        return Ok(seat);
+    }
+    tokio::select! {
+        seat = free.acquire_owned() => {
+            seat.map_err(|_| AdapterError::bug("the router is closed").details(nothing))
+        }
+        () = tokio::time::sleep(time.min(FOREVER)) => {
+            let message = "all calls that the adapter carries out at once are under way";
+            let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let error = AdapterError::operational(code::TIMEOUT, message).details(nothing);
+            Err(error.details(serde_json::json!({ "timeout_ms": timeout_ms })))
+        }
+        () = patience.cancelled.notified() => Err(cancelled().details(nothing)),
+    }
+}
+
+/// A timer cannot be set further ahead.
+const FOREVER: Duration = Duration::from_secs(86_400 * 365);
+
 type Answer = Result<String, AdapterError>;
 
 /// Waits for an answer, and gives up when the time is over or the caller does not want it any more.
@@ -135,7 +178,7 @@ async fn wait(
     if let Ok(answer) = answered.try_recv() {
         return answer;
     }
-    let deadline = tokio::time::Instant::now() + time.min(Duration::from_secs(86_400 * 365));
+    let deadline = tokio::time::Instant::now() + time.min(FOREVER);
     let soon = deadline.min(tokio::time::Instant::now() + SLOW);
     let first = tokio::select! {
         answer = &mut *answered => return answer.unwrap_or_else(|_| Err(lost())),

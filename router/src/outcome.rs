@@ -1,6 +1,6 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
-use nexus_router_sdk::{AdapterError, Capability, ErrorKind};
+use nexus_router_sdk::{AdapterError, Capability, ErrorKind, code};
 
 use crate::digest::Digest;
 use crate::event::{Kind, Line};
@@ -106,8 +106,18 @@ impl StepError {
 
     pub(crate) fn of(error: AdapterError) -> Self {
         let details = error.details.iter();
-        let details = details.map(|(key, value)| (key.clone(), Value::from(value))).collect();
-        Self { kind: error.kind, code: error.code, message: error.message, details }
+        let mut details: Object =
+            details.map(|(key, value)| (key.clone(), Value::from(value))).collect();
+        let mut code = error.code;
+        // Programs rely on codes, so whatever is none stands among the details.
+        if !code::is_well_formed(&code) {
+            details.insert("reported_code", code);
+            code = match error.kind {
+                ErrorKind::Operational => "OPERATIONAL_ERROR".to_owned(),
+                ErrorKind::Bug => code::BUG_ERROR.to_owned(),
+            };
+        }
+        Self { kind: error.kind, code, message: error.message, details }
     }
 }
 
@@ -371,7 +381,7 @@ impl Recorded {
                 self.called = text(&payload, "adapter_id");
                 let declared = payload.get("adapter_capabilities").and_then(Value::as_array);
                 let external = |name: &Value| name.as_str() == Some(Capability::External.name());
-                self.called_external = declared.is_some_and(|names| names.iter().any(external));
+                self.called_external = declared.is_none_or(|names| names.iter().any(external));
             }
             Kind::StepStarted | Kind::RunCompleted => {}
         }

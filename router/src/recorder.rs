@@ -48,6 +48,8 @@ pub(crate) enum Unfit {
     Damaged { seq: u64 },
     #[error("event {seq} is illegal: {source}")]
     Illegal { seq: u64, source: Illegal },
+    #[error("its log is not what was recorded; see `nexus-router store check`")]
+    Changed,
 }
 
 impl Recorder {
@@ -91,7 +93,19 @@ impl Recorder {
             applied.map_err(|source| Unfit::Illegal { seq, source })?;
             recorder.head = recorder.head.chain(line);
         }
+        let kept = &orphan.log.record.progress;
+        if (recorder.head, recorder.run.events()) != (kept.head, kept.events) {
+            return Err(Unfit::Changed);
+        }
         Ok(recorder)
+    }
+
+    pub(crate) const fn status(&self) -> Status {
+        match self.run.phase() {
+            Phase::Completed => Status::Completed,
+            Phase::Failed => Status::Failed,
+            _ => Status::Running,
+        }
     }
 
     pub(crate) const fn run(&self) -> &Run {
@@ -133,10 +147,11 @@ impl Recorder {
 
     fn progress(&self) -> Progress {
         let run = &self.run;
-        let (status, outcome) = match run.phase() {
-            Phase::Completed => (Status::Completed, Some("ok")),
-            Phase::Failed => (Status::Failed, Some("error")),
-            _ => (Status::Running, None),
+        let status = self.status();
+        let outcome = match status {
+            Status::Completed => Some("ok"),
+            Status::Failed => Some("error"),
+            Status::Running => None,
         };
         Progress {
             status,
@@ -171,6 +186,14 @@ impl Recorder {
         {
             self.receipts.push(receipt);
         }
+    }
+
+    /// Looks after what was handed over, so that a run does not go on without a record.
+    ///
+    /// # Errors
+    /// When something could not be written.
+    pub(crate) async fn look_after(&mut self) -> Result<(), store::Error> {
+        if self.receipts.iter().any(Receipt::is_settled) { self.commit().await } else { Ok(()) }
     }
 
     /// Makes everything that is written durable.

@@ -1,8 +1,10 @@
 //! What becomes of runs whose process is gone: they go on, or they are ended; none is left running by
 //! nobody.
 
+use std::sync::Arc;
+
 use crate::clock::Clock;
-use crate::dispatch::{Broken, Execution, Surroundings};
+use crate::dispatch::{Broken, Cancel, Execution, Obstacle, Surroundings};
 use crate::event::Failure;
 use crate::outcome::{Outcome, Recorded};
 use crate::recorder::Recorder;
@@ -47,6 +49,8 @@ pub enum Resumable {
     Resume,
     /// End them like the others.
     End,
+    /// Leave them as they are.
+    Leave,
 }
 
 /// Carries a run on, or ends it.
@@ -56,6 +60,7 @@ pub(crate) async fn recover(
     around: &Surroundings,
     orphan: &Orphan,
     resumable: Resumable,
+    cancelled: Arc<Cancel>,
 ) -> Recovered {
     let run_id = orphan.log.record.header.run_id.clone();
     let left = |why: String| Recovered {
@@ -67,18 +72,27 @@ pub(crate) async fn recover(
         Ok(recorder) => recorder,
         Err(unfit) => return left(unfit.to_string()),
     };
-    // The commit that recorded the end was its last act, and only the word of it was lost.
     if recorder.run().phase().is_terminal() || recorder.run().phase() == Phase::Empty {
         return left("its log does not fit its status".to_owned());
     }
-    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log));
-    let obstacle = execution.obstacle(around).or_else(|| match resumable {
-        Resumable::Resume => None,
-        Resumable::End => Some(("its process was gone between two calls".to_owned(), false)),
+    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log), cancelled);
+    let copied = orphan.copied.then(|| Obstacle {
+        why: "it was under way when the store was copied; only the other store knows what became of it"
+            .to_owned(),
+        in_doubt: true,
     });
+    let obstacle = copied.or_else(|| execution.obstacle(around));
+    let obstacle = match (obstacle, resumable) {
+        (None, Resumable::Leave) => return left("it can be resumed".to_owned()),
+        (None, Resumable::End) => {
+            let why = "its process was gone between two calls".to_owned();
+            Some(Obstacle { why, in_doubt: false })
+        }
+        (obstacle, _) => obstacle,
+    };
     let (carried, how) = match obstacle {
         None => (execution.carry_out(around).await, How::Resumed),
-        Some((why, in_doubt)) => {
+        Some(Obstacle { why, in_doubt }) => {
             let failure = Failure::Interrupted { message: why.clone(), in_doubt };
             (execution.end(Some(failure)).await, How::Ended { why, in_doubt })
         }

@@ -25,7 +25,7 @@ use crate::registry::Registry;
 use crate::request::{Request, Step};
 use crate::run::Phase;
 use crate::secret::Secrets;
-use crate::store::{self, Claim, Header, Store};
+use crate::store::{self, Claim, Header, Orphan, Store};
 
 pub use crate::host::CallLimits;
 pub use crate::recover::{How, Recovered, Resumable};
@@ -163,6 +163,10 @@ impl Router {
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let message = "an asynchronous host must not block its threads; use the other form";
+            return Err(Error::Threads(message.to_owned()));
+        }
         match &self.inner.runtime {
             Some(runtime) => runtime.block_on(future),
             None => Err(Error::Threads("the router is closed".to_owned())),
@@ -189,11 +193,26 @@ impl Router {
     pub async fn recover(&self, resumable: Resumable) -> Result<Vec<Recovered>, Error> {
         let inner = Arc::clone(&self.inner);
         let run = Box::pin(async move {
-            let orphans = inner.store.adopt_orphans()?;
-            let mut recovered = Vec::with_capacity(orphans.len());
-            for orphan in &orphans {
-                let Inner { store, clock, around, .. } = &*inner;
-                recovered.push(recover::recover(store, *clock, around, orphan, resumable).await);
+            let orphans = inner.ask(Store::adopt_orphans).await?;
+            let tasks: Vec<_> = orphans
+                .into_iter()
+                .map(|orphan| {
+                    let inner = Arc::clone(&inner);
+                    tokio::spawn(async move {
+                        // They have their turn among all others.
+                        let permit = inner.in_flight.acquire().await.ok();
+                        let recovered = inner.recover(&orphan, resumable).await;
+                        drop(permit);
+                        recovered
+                    })
+                })
+                .collect();
+            let mut recovered = Vec::with_capacity(tasks.len());
+            for task in tasks {
+                match task.await {
+                    Ok(one) => recovered.push(one),
+                    Err(error) => tracing::error!(%error, "a run could not be recovered"),
+                }
             }
             Ok(recovered)
         });
@@ -257,13 +276,13 @@ impl Inner {
         permit: OwnedSemaphorePermit,
         commits: Commits,
     ) -> Result<Outcome, Error> {
-        let claim = request.idempotency_key().map(|key| claim(key, &request));
+        let redacted = redact(&self.around.secrets, &request);
+        let claim = request.idempotency_key().map(|key| claim(key, &request, &redacted));
         if let Some(claim) = &claim
-            && let Some(outcome) = self.earlier(claim)?
+            && let Some(outcome) = self.earlier(claim).await?
         {
             return Ok(outcome);
         }
-        let redacted = redact(&self.around.secrets, &request);
         let goal = redacted.request.as_ref().and_then(|request| request.get("goal")?.as_str());
         let header = Header {
             run_id: run_id.clone(),
@@ -282,7 +301,7 @@ impl Inner {
     }
 
     async fn carry_out(
-        &self,
+        self: &Arc<Self>,
         mut execution: Execution,
         claim: Option<Claim>,
     ) -> Result<Outcome, Error> {
@@ -292,10 +311,10 @@ impl Inner {
             Err(broken) => broken,
         };
         match broken {
-            Broken::Store(store::Error::KeyTaken { .. }) if claim.is_some() => {
+            Broken::Store(error @ store::Error::KeyTaken { .. }) => {
                 // Another run with the same key was quicker; this one did nothing that has effects.
-                let earlier = claim.as_ref().map(|claim| self.earlier(claim));
-                earlier.transpose()?.flatten().ok_or(Error::KeyTaken { run_id })
+                let Some(claim) = claim else { return Err(Error::Store(error)) };
+                self.earlier(&claim).await?.ok_or(Error::KeyTaken { run_id })
             }
             Broken::Store(error) if !execution.recorder().is_begun() => Err(Error::Store(error)),
             Broken::Store(error) => {
@@ -313,12 +332,23 @@ impl Inner {
         }
     }
 
+    /// Goes on with a run that was left behind, or ends it.
+    async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
+        let cancel = Arc::new(Cancel::default());
+        let run_id = orphan.log.record.header.run_id.clone();
+        let live = Live::enter(self, run_id, &cancel);
+        let recovered =
+            recover::recover(&self.store, self.clock, &self.around, orphan, resumable, cancel)
+                .await;
+        drop(live);
+        recovered
+    }
+
     /// Ends a run that nobody carries out any more, though its process is this one.
-    async fn give_up(&self, run_id: &str) {
+    async fn give_up(self: &Arc<Self>, run_id: &str) {
         match self.store.take_up(run_id) {
             Ok(Some(orphan)) => {
-                let Self { store, clock, around, .. } = self;
-                let ended = recover::recover(store, *clock, around, &orphan, Resumable::End).await;
+                let ended = self.recover(&orphan, Resumable::End).await;
                 tracing::error!(run_id, how = ?ended.how, "a run was given up after a panic");
             }
             Ok(None) => {}
@@ -326,20 +356,40 @@ impl Inner {
         }
     }
 
-    /// Answers from the run that an idempotency key belongs to.
-    fn earlier(&self, claim: &Claim) -> Result<Option<Outcome>, Error> {
-        let Some((run_id, digest)) = self.store.by_key(&claim.key)? else { return Ok(None) };
+    /// Asks the store something on a thread that may wait for it.
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let store = self.store.clone();
+        match tokio::task::spawn_blocking(move || question(&store)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Error::Store(store::Error::Closed)),
+        }
+    }
+
+    /// Answers from the run that an idempotency key belongs to. If its process is gone, it is carried on.
+    async fn earlier(self: &Arc<Self>, claim: &Claim) -> Result<Option<Outcome>, Error> {
+        let key = claim.key.clone();
+        let Some((run_id, digest)) = self.ask(move |store| store.by_key(&key)).await? else {
+            return Ok(None);
+        };
         if digest != claim.request_digest {
             return Err(Error::KeyTaken { run_id });
         }
-        let log = self.store.log(&run_id)?;
-        Ok(log.map(|log| Outcome::of_log(&log)))
+        let left_behind = run_id.clone();
+        let orphan = self.ask(move |store| store.adopt_orphan(&left_behind)).await?;
+        if let Some(orphan) = orphan {
+            self.recover(&orphan, Resumable::Resume).await;
+        }
+        let log = self.ask(move |store| store.log(&run_id)).await?;
+        log.map(|log| answer(Outcome::of_log(&log))).transpose()
     }
 }
 
 /// Turns a bug into an error, and anything else into an answer.
 fn answer(outcome: Outcome) -> Result<Outcome, Error> {
-    if outcome.reason.as_deref() != Some(Failure::REASONS[2]) {
+    if outcome.reason.as_deref() != Some(Failure::BUG) {
         return Ok(outcome);
     }
     let failed = outcome.results.iter().rfind(|result| result.status == StepStatus::Error);
@@ -364,13 +414,22 @@ fn redact(secrets: &Secrets, request: &Request) -> Redacted {
     Redacted { request: secrets.redact_object(request.raw()), plan }
 }
 
-fn claim(key: &str, request: &Request) -> Claim {
+/// Binds a key to a request. Neither is stored as it is: both may hold a secret, so the key is hashed, and
+/// so is what is recorded of the request.
+fn claim(key: &str, request: &Request, redacted: &Redacted) -> Claim {
     let mut text = String::new();
-    json::write_canonical_object(&mut text, request.raw());
-    for step in request.plan() {
-        json::write_canonical_object(&mut text, step.raw());
+    json::write_canonical_object(&mut text, redacted.request.as_ref().unwrap_or(request.raw()));
+    match &redacted.plan {
+        Some(plan) => {
+            plan.iter().for_each(|step| json::write_canonical_object(&mut text, step));
+        }
+        None => {
+            let steps = request.plan().iter();
+            steps.for_each(|step| json::write_canonical_object(&mut text, step.raw()));
+        }
     }
-    Claim { key: key.to_owned(), request_digest: Digest::of(text.as_bytes()) }
+    let key = Digest::of(key.as_bytes()).to_string();
+    Claim { key, request_digest: Digest::of(text.as_bytes()) }
 }
 
 /// The entry of a run among those that can be cancelled.

@@ -3,7 +3,11 @@
 //! Live execution, recovery after a crash and replay all go through [`Run::apply`]. What it refuses is
 //! never stored.
 
+mod distinct;
+
 use std::borrow::Cow;
+
+pub(crate) use distinct::Distinct;
 
 use crate::event::{Fact, Kind, Requested, Started};
 
@@ -16,11 +20,11 @@ pub struct Run {
     continues_on_error: bool,
     mode: Option<String>,
     plan: Vec<String>,
-    selected: Vec<String>,
+    selected: Distinct,
     /// Steps that were started; they are started in the order of the plan.
     started: usize,
     failed: usize,
-    tools_used: Vec<String>,
+    tools_used: Distinct,
     last_failure_reason: Option<String>,
 }
 
@@ -106,8 +110,9 @@ impl Illegal {
         "OUTCOME_MISMATCH",
     ];
 
-    fn new(index: usize, message: String) -> Self {
-        Self { code: Self::CODES[index], message }
+    fn new(code: &'static str, message: String) -> Self {
+        debug_assert!(Self::CODES.contains(&code), "{code}");
+        Self { code, message }
     }
 }
 
@@ -125,7 +130,7 @@ impl Run {
     pub fn apply(&mut self, seq: i64, fact: &Fact<'_>) -> Result<(), Illegal> {
         if u64::try_from(seq) != Ok(self.events) {
             let message = format!("expected the event at seq {}, got seq {seq}", self.events);
-            return Err(Illegal::new(0, message));
+            return Err(Illegal::new("SEQ_UNEXPECTED", message));
         }
         self.transit(fact)?;
         self.events += 1;
@@ -136,7 +141,7 @@ impl Run {
         match (self.phase, fact) {
             (Phase::Completed | Phase::Failed, _) => {
                 let message = format!("{} follows the end of the run", fact.kind().name());
-                return Err(Illegal::new(2, message));
+                return Err(Illegal::new("EVENT_AFTER_TERMINAL", message));
             }
             (Phase::Empty, Fact::RunStarted(started)) => self.start(started),
             (Phase::Started, Fact::PlanCreated(planned)) => {
@@ -187,14 +192,17 @@ impl Run {
                         self.plan.len(),
                         self.failed
                     );
-                    return Err(Illegal::new(6, message));
+                    return Err(Illegal::new("OUTCOME_MISMATCH", message));
                 }
                 self.phase = Phase::Completed;
             }
             (Phase::Provenanced | Phase::Started | Phase::Planned, Fact::RunFailed { reason }) => {
                 self.fail(reason.as_ref());
             }
-            (Phase::Ready, Fact::RunFailed { reason }) if self.started == 0 => {
+            // Of what another router did there is no provenance to record.
+            (Phase::Ready, Fact::RunFailed { reason })
+                if self.started == 0 || self.is_foreign() =>
+            {
                 self.fail(reason.as_ref());
             }
             // The Python router leaves the step of a bug open.
@@ -203,7 +211,7 @@ impl Run {
             }
             (phase, fact) => {
                 let message = format!("{} cannot be recorded {}", fact.kind().name(), phase.name());
-                return Err(Illegal::new(1, message));
+                return Err(Illegal::new("EVENT_OUT_OF_ORDER", message));
             }
         }
         Ok(())
@@ -217,12 +225,13 @@ impl Run {
     }
 
     fn select(&mut self, adapter_id: &str) -> Result<(), Illegal> {
-        if self.selected.iter().any(|selected| selected == adapter_id) {
-            let message = format!("the adapter '{adapter_id}' was selected before");
-            return Err(Illegal::new(5, message));
+        if self.selected.insert(adapter_id) {
+            return Ok(());
         }
-        self.selected.push(adapter_id.to_owned());
-        Ok(())
+        Err(Illegal::new(
+            "ADAPTER_SELECTED_TWICE",
+            format!("the adapter '{adapter_id}' was selected before"),
+        ))
     }
 
     fn begin_step(&mut self, step_id: &str) -> Result<(), Illegal> {
@@ -233,11 +242,11 @@ impl Run {
                 Ok(())
             }
             Some(planned) => Err(Illegal::new(
-                3,
+                "STEP_NOT_PLANNED",
                 format!("step '{step_id}' was started, and the plan's next step is '{planned}'"),
             )),
             None => Err(Illegal::new(
-                3,
+                "STEP_NOT_PLANNED",
                 format!("step '{step_id}' was started, and the plan has no further step"),
             )),
         }
@@ -248,12 +257,10 @@ impl Run {
         if requested.attempt != attempt {
             let message =
                 format!("the call is requested as attempt {}, not {attempt}", requested.attempt);
-            return Err(Illegal::new(1, message));
+            return Err(Illegal::new("EVENT_OUT_OF_ORDER", message));
         }
-        if let Some(method) = requested.method.as_deref()
-            && !self.tools_used.iter().any(|used| used == method)
-        {
-            self.tools_used.push(method.to_owned());
+        if let Some(method) = requested.method.as_deref() {
+            self.tools_used.insert(method);
         }
         self.phase = Phase::Called(attempt);
         Ok(())
@@ -265,7 +272,7 @@ impl Run {
             let message = format!(
                 "the step is completed with status '{status}', but its call says '{expected}'"
             );
-            return Err(Illegal::new(6, message));
+            return Err(Illegal::new("OUTCOME_MISMATCH", message));
         }
         self.failed += usize::from(status == "error");
         self.phase = Phase::Ready;
@@ -283,7 +290,7 @@ impl Run {
             return Ok(());
         }
         let message = format!("{} is of step '{given}', and step '{open}' is open", kind.name());
-        Err(Illegal::new(4, message))
+        Err(Illegal::new("STEP_MISMATCH", message))
     }
 
     const fn is_foreign(&self) -> bool {
@@ -356,13 +363,13 @@ impl Run {
     /// Returns the adapters that were chosen, in order of first use.
     #[must_use]
     pub fn selected(&self) -> &[String] {
-        &self.selected
+        self.selected.list()
     }
 
     /// Returns the methods that were called, each once, in order of first use.
     #[must_use]
     pub fn tools_used(&self) -> &[String] {
-        &self.tools_used
+        self.tools_used.list()
     }
 
     /// Returns why the run failed, in one word.

@@ -155,6 +155,8 @@ pub struct Orphan {
     pub ticket: Ticket,
     /// The run and its events.
     pub log: Log,
+    /// Whether the store is a copy that was made while the run was under way.
+    pub copied: bool,
 }
 
 impl Store {
@@ -231,8 +233,10 @@ impl Store {
         let Options { busy } = Options::default();
         let connection = open::reader(path, busy)?;
         let layout = open::layout(&connection, path)?;
-        if matches!(layout, Layout::Empty | Layout::Unknown) {
-            return Err(Error::Foreign(path.to_owned()));
+        match layout {
+            Layout::Empty => return Err(Error::Missing(path.to_owned())),
+            Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
+            Layout::Ours(_) | Layout::Python => {}
         }
         let shared = Shared {
             writer: None,
@@ -379,7 +383,23 @@ impl Store {
             return Ok(Vec::new());
         };
         let heir = owner.identity.owner_id.clone();
-        self.writer()?.job(move |connection| owner::adopt_orphans(connection, &path, &heir))?
+        self.writer()?
+            .job(move |connection| owner::adopt_orphans(connection, &path, &heir, None))?
+    }
+
+    /// Takes over a run if its owner is gone.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub(crate) fn adopt_orphan(&self, run_id: &str) -> Result<Option<Orphan>, Error> {
+        let (Some(path), Some(owner)) = (self.shared.path.clone(), &self.shared.owner) else {
+            return Ok(None);
+        };
+        let (heir, run_id) = (owner.identity.owner_id.clone(), run_id.to_owned());
+        let adopted = self.writer()?.job(move |connection| {
+            owner::adopt_orphans(connection, &path, &heir, Some(&run_id))
+        })??;
+        Ok(adopted.into_iter().next())
     }
 
     /// Takes up a run of this process that is not over.
@@ -402,7 +422,7 @@ impl Store {
         }
         self.read(move |connection| {
             let orphans = owner::orphans(connection, &path)?;
-            Ok(orphans.into_iter().map(|(_, run_id)| run_id).collect())
+            Ok(orphans.into_iter().map(|orphan| orphan.run_id).collect())
         })
     }
 }

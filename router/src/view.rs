@@ -7,18 +7,14 @@ mod reading;
 pub(crate) mod scan;
 mod steps;
 
-use std::collections::HashSet;
-
 use crate::event::{Fact, Kind, Line};
 use crate::json::{Object, Value};
+use crate::run::Distinct;
 use crate::store::{Log, Progress, RunRecord};
 use steps::Steps;
 
 pub(crate) use reading::{Reading, read};
 pub use steps::StepView;
-
-/// Up to here, looking through the names is faster than an index of them.
-const FEW: usize = 16;
 
 /// What a run did.
 #[derive(Clone, Debug)]
@@ -30,9 +26,7 @@ pub struct View {
     steps: Steps,
     steps_planned: u64,
     steps_executed: u64,
-    tools_used: Vec<String>,
-    /// The same names, once there are many.
-    tools_index: HashSet<String>,
+    tools_used: Distinct,
     provenance_present: bool,
     terminal: Option<Kind>,
     last_failure_reason: Option<String>,
@@ -50,8 +44,7 @@ impl View {
             steps: Steps::default(),
             steps_planned: 0,
             steps_executed: 0,
-            tools_used: Vec::new(),
-            tools_index: HashSet::new(),
+            tools_used: Distinct::default(),
             provenance_present: false,
             terminal: None,
             last_failure_reason: None,
@@ -93,7 +86,7 @@ impl View {
             }
             Fact::ToolCallRequested(requested) => {
                 if let Some(method) = named(requested.method.as_deref()) {
-                    self.use_tool(method);
+                    self.tools_used.insert(method);
                 }
                 if let Some(step) = self.step(requested.step_id.as_deref()) {
                     step.tool_call_requested_seq = Some(seq);
@@ -122,22 +115,6 @@ impl View {
 
     fn step(&mut self, step_id: Option<&str>) -> Option<&mut StepView> {
         self.steps.find_mut(named(step_id)?)
-    }
-
-    fn use_tool(&mut self, method: &str) {
-        if self.tools_used.len() < FEW {
-            if self.tools_used.iter().any(|used| used == method) {
-                return;
-            }
-        } else {
-            if self.tools_index.is_empty() {
-                self.tools_index.extend(self.tools_used.iter().cloned());
-            }
-            if !self.tools_index.insert(method.to_owned()) {
-                return;
-            }
-        }
-        self.tools_used.push(method.to_owned());
     }
 
     /// Says whether a step has begun and is not over.
@@ -173,7 +150,7 @@ impl View {
     /// Returns the methods that were called, each once, in order of first use.
     #[must_use]
     pub fn tools_used(&self) -> &[String] {
-        &self.tools_used
+        self.tools_used.list()
     }
 
     /// Returns `ok` or `error` once the run is over.
@@ -198,7 +175,7 @@ impl View {
     pub(crate) fn summarise(&self, progress: &mut Progress) {
         progress.steps_planned = self.steps_planned;
         progress.steps_executed = self.steps_executed;
-        progress.tools_used.clone_from(&self.tools_used);
+        progress.tools_used = self.tools_used.list().to_vec();
         progress.outcome = self.outcome().map(str::to_owned);
         progress.last_failure_reason.clone_from(&self.last_failure_reason);
     }
@@ -215,7 +192,7 @@ impl View {
         view.insert("mode", self.mode.as_deref());
         view.insert("goal", self.goal.as_deref());
         view.insert("steps", steps);
-        view.insert("tools_used", texts(&self.tools_used));
+        view.insert("tools_used", texts(self.tools_used.list()));
         view.insert("provenance_present", self.provenance_present);
         view.insert("terminal_event_type", self.terminal.map(Kind::name));
         view.into()

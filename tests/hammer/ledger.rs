@@ -88,7 +88,7 @@ impl Ledger {
     }
 
     /// Holds the store against all that was answered, when nobody else uses it any more.
-    pub fn settle(&mut self, recovery: Recovery, answers: &[Acknowledged]) {
+    pub fn settle(&mut self, recovery: &Recovery, answers: &[Acknowledged]) {
         let store = recovery.router.store();
         let traces = self.new_traces();
         self.assert_on_record(store, &traces);

@@ -100,7 +100,7 @@ fn alone(ledger: &mut Ledger, dice: &mut Dice, stage: &Stage) {
     victim.kill();
     assert_eq!(victim.words(), ["loaded", "open"]);
     let recovery = ledger.recover();
-    ledger.settle(recovery, &victim.answers());
+    ledger.settle(&recovery, &victim.answers());
 }
 
 /// The processes that recover are killed as well.
@@ -116,7 +116,7 @@ fn recovery_dies(ledger: &mut Ledger, dice: &mut Dice, stage: &Stage) {
         healer.kill();
     }
     let recovery = ledger.recover();
-    ledger.settle(recovery, &victim.answers());
+    ledger.settle(&recovery, &victim.answers());
 }
 
 /// Two processes make a new store at once, and one is killed over it.
@@ -130,7 +130,7 @@ fn birth(ledger: &mut Ledger, dice: &mut Dice, stage: &Stage) {
     other.kill();
     let recovery = ledger.recover();
     let answers = [one.answers(), other.answers()].concat();
-    ledger.settle(recovery, &answers);
+    ledger.settle(&recovery, &answers);
     ledger.check();
 }
 
@@ -152,5 +152,5 @@ fn pair(ledger: &mut Ledger, dice: &mut Dice, stage: &Stage) {
             "{answer:?} was taken from its owner"
         );
     }
-    ledger.settle(recovery, &[one.answers(), alive].concat());
+    ledger.settle(&recovery, &[one.answers(), alive].concat());
 }

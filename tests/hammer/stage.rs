@@ -33,16 +33,16 @@ impl Stage {
         };
         let loader = Loader::from_environment(&environment);
         let responses = json!([
-            answers("slow", json!({ "sleep_ms": 3 })),
+            answers("slow", &json!({ "sleep_ms": 3 })),
             // Long enough that the run becomes visible to others while it waits.
-            answers("lazy", json!({ "sleep_ms": 70 })),
+            answers("lazy", &json!({ "sleep_ms": 70 })),
             answers(
                 "bad",
-                json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })
+                &json!({ "operational_error": { "error_code": "TOOL_ERROR", "message": "no" } })
             ),
             answers(
                 "bug",
-                json!({ "bug_error": { "error_code": "ADAPTER_BUG", "message": "no" } })
+                &json!({ "bug_error": { "error_code": "ADAPTER_BUG", "message": "no" } })
             ),
         ]);
         let external = json!({ "capabilities": ["apply", "external"], "responses": responses,
@@ -69,6 +69,6 @@ pub fn router(store: &Path, registry: Registry) -> Router {
     Router::new(store, registry, options).unwrap()
 }
 
-fn answers(method: &str, behaviour: Value) -> Value {
+fn answers(method: &str, behaviour: &Value) -> Value {
     json!({ "tool": "t", "method": method, "behaviour": behaviour })
 }

@@ -125,6 +125,7 @@ pub fn plan(methods: &[&str]) -> Value {
 }
 
 /// A response of the fake adapter.
+#[expect(clippy::needless_pass_by_value, reason = "it is called with literals")]
 pub fn answers(method: &str, behaviour: Value) -> Value {
     json!({ "tool": "t", "method": method, "behaviour": behaviour })
 }

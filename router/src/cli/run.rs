@@ -18,7 +18,7 @@ use crate::loader::{Notice, NoticeSink, log_notices};
 use crate::outcome::Outcome;
 use crate::python_text::visible;
 use crate::request::Request;
-use crate::router::{self, Router};
+use crate::router::{self, How, Recovered, Resumable, Router};
 use crate::store::Status;
 
 /// How often a run is asked to end that has not entered its name yet.
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         .map_err(|error| Error::App(error.into()))?;
     let app = arguments.router.app(environment)?.with_notices(notices());
     let router = app.router(Absent::Create)?;
-    tell_orphans(&router);
+    recover(&router);
     let answer = interruptible(&router, request)?;
     let mut output = Output::new(environment);
     let known = match &answer {
@@ -85,14 +85,29 @@ fn notices() -> NoticeSink {
     })
 }
 
-fn tell_orphans(router: &Router) {
-    match router.store().orphans().map(|orphans| orphans.len()) {
-        Ok(0) => {}
-        Ok(1) => tell("hint: a run was left by a process that is gone; nexus-router runs recover"),
-        Ok(left) => tell(&format!(
-            "hint: {left} runs were left by a process that is gone; nexus-router runs recover"
-        )),
-        Err(error) => tracing::warn!(%error, "the store could not be asked for runs left behind"),
+/// Ends runs of processes that are gone and cannot go on. Those that can are somebody else's plans, which
+/// are carried out only when they are asked for.
+fn recover(router: &Router) {
+    match router.store().orphans() {
+        Ok(orphans) if orphans.is_empty() => return,
+        Ok(_) => {}
+        Err(error) => {
+            return tracing::warn!(%error, "the store could not be asked for runs left behind");
+        }
+    }
+    let recovered = match router.recover_blocking(Resumable::Leave) {
+        Ok(recovered) => recovered,
+        Err(error) => return tracing::warn!(%error, "runs left behind could not be ended"),
+    };
+    for Recovered { run_id, how, .. } in &recovered {
+        if let How::Ended { why, .. } = how {
+            tell(&format!("ended run {}: {}", visible(run_id), visible(why)));
+        }
+    }
+    let left = recovered.iter().filter(|one| matches!(one.how, How::Left { .. })).count();
+    if left > 0 {
+        let runs = if left == 1 { "a run was" } else { &format!("{left} runs were") };
+        tell(&format!("hint: {runs} left by a process that is gone; nexus-router runs recover"));
     }
 }
 

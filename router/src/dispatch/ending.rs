@@ -10,8 +10,7 @@ use crate::event::{Failure, Payload, PlanSource, Provenance};
 use crate::json::Object;
 use crate::outcome::{NO_PROVENANCE, Outcome, StepError, interrupted, provenance_digest, skipped};
 use crate::request::{Mode, Step};
-use crate::run::{Illegal, Phase};
-use crate::store::Status;
+use crate::run::{Illegal, Origin, Phase};
 
 impl Execution {
     /// Ends the run: what is open is closed, the provenance written, and all of it made durable.
@@ -41,7 +40,8 @@ impl Execution {
         let run = self.recorder.run();
         // A run that did nothing has nothing to show.
         let idle = run.steps_started() == 0 && self.failure.is_some();
-        if run.phase() == Phase::Ready && !idle {
+        let ours = run.origin() == Origin::Ours;
+        if run.phase() == Phase::Ready && ours && !idle {
             let steps: Vec<&Object> =
                 (0..run.plan().len()).map(|index| self.recorded(index)).collect();
             let plan = self.plan_given.then_some(&steps[..]);
@@ -95,11 +95,7 @@ impl Execution {
     /// Returns what came of the run.
     pub(crate) fn into_outcome(self) -> Outcome {
         let run = self.recorder.run();
-        let status = match run.phase() {
-            Phase::Completed => Status::Completed,
-            Phase::Failed => Status::Failed,
-            _ => Status::Running,
-        };
+        let status = self.recorder.status();
         let mut results = self.results;
         for step_id in run.plan().iter().skip(results.len()) {
             results.push(skipped(step_id, self.mode == Mode::DryRun));

@@ -3,18 +3,27 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Broken, Execution, Surroundings};
+use super::{Broken, Cancel, Execution, Surroundings};
 use crate::gate::Selection;
 use crate::json::Value;
+use crate::loader::Adapter;
 use crate::outcome::{Choice, Recorded};
 use crate::recorder::Recorder;
 use crate::request::{Mode, Request};
-use crate::run::Phase;
+use crate::run::{Origin, Phase};
+
+/// Why a run cannot go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Obstacle {
+    pub(crate) why: String,
+    /// Whether a call was under way of which nobody knows what it did.
+    pub(crate) in_doubt: bool,
+}
 
 impl Execution {
     /// Takes up a run whose process is gone. What is recorded may not say enough to go on; then the
     /// obstacle says so, and the run can only be ended.
-    pub(crate) fn take_up(recorder: Recorder, recorded: Recorded) -> Self {
+    pub(crate) fn take_up(recorder: Recorder, recorded: Recorded, cancelled: Arc<Cancel>) -> Self {
         let Recorded {
             request,
             plan,
@@ -31,12 +40,11 @@ impl Execution {
         let steps = plan.iter().cloned().map(Value::Object).collect::<Vec<_>>();
         whole.insert("plan_override", steps);
         let read = Request::read(Value::Object(whole)).ok();
-        let read = read.map(|read| {
-            let (mode, policy, timeout) = (read.mode(), read.policy(), read.timeout());
-            (mode, policy, timeout, read.into_parts().1)
-        });
+        let read = read.map(|read| (read.policy(), read.timeout(), read.into_parts().1));
         let readable = read.is_some();
-        let (mode, policy, timeout, steps) = read.unwrap_or_default();
+        let (policy, timeout, steps) = read.unwrap_or_default();
+        // What is not known to have been a dry run was none.
+        let mode = recorder.run().mode().and_then(Mode::from_name).unwrap_or(Mode::Apply);
         Self {
             recorder,
             request,
@@ -52,47 +60,51 @@ impl Execution {
             results,
             provenance: recorded.provenance,
             failure: None,
-            cancelled: Arc::default(),
+            cancelled,
         }
     }
 
     /// Says why the run cannot go on from here, if it cannot.
-    pub(crate) fn obstacle(&self, around: &Surroundings) -> Option<(String, bool)> {
+    pub(crate) fn obstacle(&self, around: &Surroundings) -> Option<Obstacle> {
         let phase = self.recorder.run().phase();
+        let obstacle = |why: String| Some(Obstacle { why, in_doubt: false });
         if phase == Phase::Started {
-            return Some(("its process was gone before the plan was recorded".to_owned(), false));
+            return obstacle("its process was gone before the plan was recorded".to_owned());
         }
         // Nothing is called any more once the results are in.
         if phase == Phase::Provenanced {
             return None;
         }
-        if let (Phase::Called(_), Some(step)) = (phase, self.recorder.run().open_step()) {
-            let allowed = self.mode == Mode::Apply && self.policy.allow_apply;
-            let safe = !(allowed && self.called_external);
-            if !safe {
-                let message = format!(
-                    "its process was gone during the call of step '{step}', and nobody knows what the call did"
-                );
-                return Some((message, true));
-            }
+        if let (Phase::Called(_), Some(step)) = (phase, self.recorder.run().open_step())
+            && self.may_have_effects()
+        {
+            let why = format!(
+                "its process was gone during the call of step '{step}', and nobody knows what the call did"
+            );
+            return Some(Obstacle { why, in_doubt: true });
+        }
+        if self.recorder.run().origin() == Origin::Foreign {
+            return obstacle(
+                "another router began it, and does not say how it is to go on".to_owned(),
+            );
         }
         if self.redacted_plan.is_some() {
-            let message =
-                "its plan cannot be read back; secrets were taken out before it was recorded";
-            return Some((message.to_owned(), false));
+            let why = "its plan cannot be read back; secrets were taken out before it was recorded";
+            return obstacle(why.to_owned());
         }
-        for choice in &self.selected {
+        let missing = self.selected.iter().find(|choice| {
             let known = around.registry.get(&choice.adapter_id);
-            if known.is_ok_and(|known| known.adapter_kind() == choice.adapter_kind) {
-                continue;
-            }
-            let Choice { adapter_id, adapter_kind, .. } = choice;
-            return Some((
-                format!("there is no adapter '{adapter_id}' of kind {adapter_kind} here"),
-                false,
-            ));
-        }
-        None
+            known.map(Adapter::adapter_kind) != Ok(choice.adapter_kind.as_str())
+        });
+        missing.and_then(|Choice { adapter_id, adapter_kind, .. }| {
+            obstacle(format!("there is no adapter '{adapter_id}' of kind {adapter_kind} here"))
+        })
+    }
+
+    /// Says whether the call that is open may have done something. What is not known may be so.
+    fn may_have_effects(&self) -> bool {
+        let denied = self.redacted_plan.is_none() && !self.policy.allow_apply;
+        self.mode == Mode::Apply && self.called_external && !denied
     }
 
     /// Goes on in the middle of a step.

@@ -155,28 +155,20 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Every reason, in the order of the variants.
-    pub const REASONS: [&'static str; 7] = [
-        "dispatch_selection_failed",
-        "max_steps_exceeded",
-        "bug_error",
-        "step_failed",
-        "interrupted",
-        "cancelled",
-        "timed_out",
-    ];
+    /// The reason of a run that failed with a bug.
+    pub const BUG: &str = "bug_error";
 
     /// Returns the reason in one word.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::Selection { .. } => Self::REASONS[0],
-            Self::MaxSteps { .. } => Self::REASONS[1],
-            Self::Bug { .. } => Self::REASONS[2],
-            Self::Step { .. } => Self::REASONS[3],
-            Self::Interrupted { .. } => Self::REASONS[4],
-            Self::Cancelled => Self::REASONS[5],
-            Self::TimedOut { .. } => Self::REASONS[6],
+            Self::Selection { .. } => "dispatch_selection_failed",
+            Self::MaxSteps { .. } => "max_steps_exceeded",
+            Self::Bug { .. } => Self::BUG,
+            Self::Step { .. } => "step_failed",
+            Self::Interrupted { .. } => "interrupted",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut { .. } => "timed_out",
         }
     }
 

@@ -148,9 +148,18 @@ fn request(started: &str, planned: &str) -> String {
         }
     }
     parts.extend(member(started, "goal").map(|goal| ("goal", goal)));
-    if member(planned, "source") != Some("\"none\"") {
-        parts.extend(member(planned, "plan").map(|plan| ("plan_override", plan)));
+    let (mut plan, mut is_given) = (None, true);
+    let mut members = Members::of(planned);
+    while let Some(Some(name)) = members.name()
+        && let Some(value) = members.value()
+    {
+        match name {
+            "plan" => plan = Some(value),
+            "source" => is_given = value != "\"none\"",
+            _ => {}
+        }
     }
+    parts.extend(plan.filter(|_| is_given).map(|plan| ("plan_override", plan)));
     // The names of a request's members are words without escapes, so their texts sort as they do.
     parts.sort_unstable_by_key(|(name, _)| *name);
     let members: Vec<String> =

@@ -105,7 +105,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Request(error) => error.hint().to_owned(),
+            Self::Request(error) => error.hint(),
             Self::Registry(error) => error.hint(),
             Self::Store(error) | Self::Unrecorded { source: error, .. } => error.hint().to_owned(),
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),

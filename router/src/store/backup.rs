@@ -7,7 +7,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use super::open::PAUSE;
-use super::owner::{Identity, Life};
+use super::owner::{COPIED, Identity, Life, identity};
 use super::schema::{self, Layout};
 use super::{BUSY_TIMEOUT, Error, open};
 
@@ -80,6 +80,13 @@ fn copy_to(
     let said: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if said != "ok" {
         return Err(Error::Damaged(said));
+    }
+    if let Ok(Layout::Ours(schema::VERSION)) = schema::layout(&copy) {
+        // They carry out the runs of the store, and not those of its copy.
+        copy.execute_batch(&format!(
+            "UPDATE runs SET owner = {COPIED} WHERE status = 'RUNNING' AND owner IS NOT NULL; \
+             DELETE FROM owners;",
+        ))?;
     }
     // A copy is one file; the WAL comes back when it is opened for writing.
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
@@ -166,14 +173,7 @@ fn refuse_living_owners(connection: &Connection, store: &Path) -> Result<(), Err
 
 fn owners(connection: &Connection) -> Result<Vec<Identity>, rusqlite::Error> {
     let mut query = connection.prepare("SELECT owner_id, boot_id, pid, started FROM owners")?;
-    let owners = query.query_map([], |row| {
-        Ok(Identity {
-            owner_id: row.get(0)?,
-            boot_id: row.get(1)?,
-            pid: row.get(2)?,
-            started: row.get::<_, i64>(3)?.cast_unsigned(),
-        })
-    })?;
+    let owners = query.query_map([], |row| identity(row, 0))?;
     owners.collect()
 }
 

@@ -116,7 +116,7 @@ fn run(connection: &Connection, run_id: &str, health: &mut Health) -> Result<(),
             head = head.chain(line);
             match Line::read(line) {
                 Ok(event) if event.run_id != run_id => {
-                    health.find(Some(run_id), format!("event {events} is of run {}", event.run_id))
+                    health.find(Some(run_id), format!("event {events} is of run {}", event.run_id));
                 }
                 Ok(event) => {
                     last = Kind::from_name(&event.kind);

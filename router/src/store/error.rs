@@ -22,6 +22,9 @@ pub enum Error {
     /// The file is a database of the Python router, which is read in place but not written.
     #[error("{0} is a store of the Python router; it is read in place, and not written")]
     Python(PathBuf),
+    /// The file is one of ours already.
+    #[error("{0} is a store of this router already")]
+    Ours(PathBuf),
     /// The file was written by a newer program.
     #[error("{path} has version {found} of the tables; this program knows versions up to {known}")]
     Newer {
@@ -127,6 +130,11 @@ impl Error {
             "report it: the store is unharmed, but the program or another one tried to change what is recorded",
         ),
         ("STORE_CLOSED", "The store is being closed.", "open it again"),
+        (
+            "STORE_OURS",
+            "The store to be taken over is one of this router already.",
+            "use it as it is",
+        ),
     ];
 
     const fn row(&self) -> usize {
@@ -135,6 +143,7 @@ impl Error {
             Self::Unopenable { .. } => 1,
             Self::Foreign(_) => 2,
             Self::Python(_) => 3,
+            Self::Ours(_) => 14,
             Self::Newer { .. } => 4,
             Self::ReadOnly => 5,
             Self::Busy => 6,
@@ -183,10 +192,9 @@ impl Error {
         match error.sqlite_error_code() {
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy,
             Some(Code::DiskFull) => Self::Full(text),
-            Some(Code::SystemIoFailure | Code::CannotOpen) => Self::Disk(text),
+            Some(Code::SystemIoFailure | Code::CannotOpen | Code::ReadOnly) => Self::Disk(text),
             // What we ask is always the same; if it cannot be asked, the tables are not what they were.
             Some(Code::DatabaseCorrupt | Code::NotADatabase | Code::Unknown) => Self::Damaged(text),
-            Some(Code::ReadOnly) => Self::ReadOnly,
             Some(_) => Self::Refused(text),
             None => match error {
                 Sqlite::NulError(_) | Sqlite::InvalidPath(_) => Self::Refused(text),

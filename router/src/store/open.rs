@@ -118,7 +118,7 @@ pub(super) fn layout(connection: &Connection, path: &Path) -> Result<Layout, Err
             Err(Error::Damaged(format!("its tables have the version {found}")))
         }
         // The file may be written, but what SQLite needs beside it may not.
-        Err(Error::ReadOnly) => {
+        Err(Error::Disk(text)) if text.contains("readonly") => {
             let message = "this user may not write in its directory".to_owned();
             Err(Error::Unopenable { path: path.to_owned(), message })
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::record::{Log, Status, Ticket};
 use super::{Error, Orphan, reader};
@@ -91,7 +91,9 @@ impl Drop for Owner {
             drop(std::fs::remove_file(&file));
             drop(lock);
             // Only the last one to leave finds it empty.
-            file.parent().map(std::fs::remove_dir).map(drop);
+            if let Some(directory) = file.parent() {
+                drop(std::fs::remove_dir(directory));
+            }
         }
     }
 }
@@ -146,10 +148,30 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The owner of runs that were under way in the store of which this one is a copy.
+pub(super) const COPIED: i64 = -1;
+
+/// A run that is carried out by nobody.
+pub(super) struct Left {
+    run_no: i64,
+    pub(super) run_id: String,
+    copied: bool,
+}
+
+/// Reads who an owner is from four columns, the first of which is `first`.
+pub(super) fn identity(row: &Row<'_>, first: usize) -> Result<Identity, rusqlite::Error> {
+    Ok(Identity {
+        owner_id: row.get(first)?,
+        boot_id: row.get(first + 1)?,
+        pid: row.get(first + 2)?,
+        started: row.get::<_, i64>(first + 3)?.cast_unsigned(),
+    })
+}
+
 /// Lists runs that are carried out by nobody.
-pub(super) fn orphans(connection: &Connection, store: &Path) -> Result<Vec<(i64, String)>, Error> {
+pub(super) fn orphans(connection: &Connection, store: &Path) -> Result<Vec<Left>, Error> {
     let mut query = connection.prepare(
-        "SELECT run_no, run_id, owner_id, boot_id, pid, started FROM runs \
+        "SELECT run_no, run_id, owner, owner_id, boot_id, pid, started FROM runs \
          LEFT JOIN owners ON owner_no = owner \
          WHERE status = 'RUNNING' AND owner IS NOT NULL ORDER BY run_no",
     )?;
@@ -157,43 +179,46 @@ pub(super) fn orphans(connection: &Connection, store: &Path) -> Result<Vec<(i64,
     let mut lives: HashMap<String, Life> = HashMap::new();
     let mut orphans = Vec::new();
     while let Some(row) = rows.next()? {
-        // An owner without an entry is the Python router whose store was taken over.
-        let life = match row.get::<_, Option<String>>(2)? {
+        // An owner without an entry is the Python router whose store was taken over, or that of a copy.
+        let life = match row.get::<_, Option<String>>(3)? {
             None => Life::Gone,
             Some(owner_id) => {
-                let identity = Identity {
-                    owner_id: owner_id.clone(),
-                    boot_id: row.get(3)?,
-                    pid: row.get(4)?,
-                    started: row.get::<_, i64>(5)?.cast_unsigned(),
-                };
+                let identity = identity(row, 3)?;
                 *lives.entry(owner_id).or_insert_with(|| identity.life(store))
             }
         };
         if life == Life::Gone {
-            orphans.push((row.get(0)?, row.get(1)?));
+            let copied = row.get::<_, i64>(2)? == COPIED;
+            orphans.push(Left { run_no: row.get(0)?, run_id: row.get(1)?, copied });
         }
     }
     Ok(orphans)
 }
 
-/// Gives the runs of dead owners to `heir`, and reads them.
+/// Gives the runs of dead owners to `heir`, or only the one that is asked for, and reads them.
 pub(super) fn adopt_orphans(
     connection: &mut Connection,
     store: &Path,
     heir: &str,
+    only: Option<&str>,
 ) -> Result<Vec<Orphan>, Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut adopted = Vec::new();
-    for (run_no, run_id) in orphans(&transaction, store)? {
-        transaction.execute(
-            "UPDATE runs SET owner = (SELECT owner_no FROM owners WHERE owner_id = ?2) \
-             WHERE run_no = ?1",
-            params![run_no, heir],
-        )?;
+    let orphans = orphans(&transaction, store)?.into_iter();
+    for Left { run_no, run_id, copied } in
+        orphans.filter(|orphan| only.is_none_or(|only| only == orphan.run_id))
+    {
+        // A copy stays one, so that nobody takes its runs for those of a process that died here.
+        if !copied {
+            transaction.execute(
+                "UPDATE runs SET owner = (SELECT owner_no FROM owners WHERE owner_id = ?2) \
+                 WHERE run_no = ?1",
+                params![run_no, heir],
+            )?;
+        }
         if let Some(log) = reader::log(&transaction, &run_id)? {
             let ticket = Ticket(Arc::new(AtomicI64::new(run_no)));
-            adopted.push(Orphan { ticket, log });
+            adopted.push(Orphan { ticket, log, copied });
         }
     }
     bury_idle(&transaction, store)?;
@@ -210,7 +235,7 @@ pub(super) fn take_up(connection: &Connection, run_id: &str) -> Result<Option<Or
     }
     let bodies = reader::bodies(connection, run_no)?;
     let ticket = Ticket(Arc::new(AtomicI64::new(run_no)));
-    Ok(Some(Orphan { ticket, log: Log { record, bodies } }))
+    Ok(Some(Orphan { ticket, log: Log { record, bodies }, copied: false }))
 }
 
 /// Forgets owners that are gone and have no run.
@@ -219,14 +244,7 @@ fn bury_idle(transaction: &Transaction<'_>, store: &Path) -> Result<(), Error> {
         "SELECT owner_id, boot_id, pid, started FROM owners \
          WHERE owner_no NOT IN (SELECT owner FROM runs WHERE status = 'RUNNING' AND owner IS NOT NULL)",
     )?;
-    let identities = query.query_map([], |row| {
-        Ok(Identity {
-            owner_id: row.get(0)?,
-            boot_id: row.get(1)?,
-            pid: row.get(2)?,
-            started: row.get::<_, i64>(3)?.cast_unsigned(),
-        })
-    })?;
+    let identities = query.query_map([], |row| identity(row, 0))?;
     for identity in identities.collect::<Result<Vec<_>, _>>()? {
         if identity.life(store) == Life::Gone {
             transaction.execute("DELETE FROM owners WHERE owner_id = ?1", [identity.owner_id])?;

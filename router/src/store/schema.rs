@@ -190,8 +190,8 @@ pub(super) fn migrate(transaction: &Transaction<'_>, from: i64) -> Result<(), Er
 
 /// Returns the text of every table, index, trigger and view, by kind and name.
 pub(super) fn texts(connection: &Connection) -> Result<BTreeMap<String, String>, Error> {
-    let mut query =
-        connection.prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql NOT NULL")?;
+    let mut query = connection
+        .prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql NOT NULL")?;
     let texts = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(texts.collect::<Result<_, _>>()?)
 }

@@ -65,20 +65,15 @@ pub(crate) fn take_over(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match schema::layout(&transaction)? {
         Layout::Python => {}
-        Layout::Ours(_) => {
-            let message = format!("{} is no store of the Python router", path.display());
-            return Err(Error::Refused(message));
-        }
+        Layout::Ours(_) => return Err(Error::Ours(path.to_owned())),
         Layout::Empty | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
     }
     copy(&reader(path, BUSY_TIMEOUT)?, kept, |_, _| {})?;
-    let moved = move_runs(&transaction, kept, judge, progress).and_then(|taken| {
-        if taken == Taken::Over {
-            transaction.commit()?;
-        }
-        Ok(taken)
-    });
-    if !matches!(moved, Ok(Taken::Over)) {
+    let moved = move_runs(&transaction, kept, judge, progress);
+    if let Ok(Taken::Over) = moved {
+        // Whether a commit that fails has happened is not known, so the copy stays.
+        transaction.commit()?;
+    } else {
         // The database is as it was, and the copy would only be in the way of the next attempt.
         drop(std::fs::remove_file(kept));
     }

@@ -1,5 +1,6 @@
 //! The one thread that writes: it commits together what arrives together.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,6 +68,11 @@ pub(super) struct Writer {
 pub struct Receipt(oneshot::Receiver<Result<(), Unwritten>>);
 
 impl Receipt {
+    /// Says whether it is known by now what became of the events.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Waits until the events are on disk.
     ///
     /// # Errors
@@ -183,7 +189,13 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
         };
         match message {
             Message::Stop => return lock(desk).commit(Vec::new()),
-            Message::Job(job) => job(&mut lock(desk).connection),
+            Message::Job(job) => {
+                let mut desk = lock(desk);
+                // Whoever asked for it is told by the channel; the others must not be without a writer.
+                if catch_unwind(AssertUnwindSafe(|| job(&mut desk.connection))).is_err() {
+                    tracing::error!("a job of the store panicked");
+                }
+            }
             Message::Owed(append) => {
                 let mut desk = lock(desk);
                 desk.owed.push(*append);
@@ -333,6 +345,10 @@ fn append_one(
     let owner = (progress.status == Status::Running).then_some(owner_no);
     let mut run_no = ticket.0.load(Ordering::Acquire);
     if run_no == 0 {
+        if first != 0 {
+            let message = format!("the first events of run {} are not stored", header.run_id);
+            return Err(Error::Refused(message));
+        }
         if let Some(claim) = claim {
             refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::scan::Members;
-use crate::event::{Fact, Kind, Planned, Requested, Started};
+use crate::event::{Fact, Kind, Planned, PlannedStep, Requested, Started};
 
 /// In which state a payload was found.
 #[derive(Debug)]
@@ -49,8 +49,9 @@ pub(crate) fn read<'a, T>(
 /// It takes two thirds of the time, and gives the output for nothing.
 fn quick(kind: Kind, payload: &str) -> Option<(Fact<'_>, Option<&str>)> {
     Some(match kind {
-        // There is one of each in a log.
-        Kind::RunStarted | Kind::PlanCreated => return None,
+        // There is one in a log.
+        Kind::RunStarted => return None,
+        Kind::PlanCreated => (Fact::PlanCreated(quick_plan(payload)?), None),
         Kind::ToolCallRequested => (Fact::ToolCallRequested(quick_request(payload)?), None),
         Kind::DispatchSelected
         | Kind::StepStarted
@@ -82,6 +83,30 @@ fn quick(kind: Kind, payload: &str) -> Option<(Fact<'_>, Option<&str>)> {
             (fact, output)
         }
     })
+}
+
+fn quick_plan(payload: &str) -> Option<Planned<'_>> {
+    let mut members = Members::of(payload);
+    let mut steps = None;
+    while let Some(name) = members.name()? {
+        if name == "plan" {
+            let mut found = Vec::new();
+            members.items(|step| {
+                let [step_id] = pick(step, ["step_id"])?;
+                found.push(PlannedStep { step_id: plain(step_id)? });
+                Some(())
+            })?;
+            if steps.replace(found).is_some() {
+                return None;
+            }
+        } else {
+            members.value()?;
+            if name.contains('\\') {
+                return None;
+            }
+        }
+    }
+    members.is_over().then(|| Planned { steps: steps.unwrap_or_default() })
 }
 
 fn quick_request(payload: &str) -> Option<Requested<'_>> {
@@ -249,11 +274,12 @@ mod tests {
         fn the_quick_way_reads_the_same(
             kind in proptest::sample::select(&Kind::ALL[..]),
             names in proptest::collection::vec(proptest::sample::select(&[
-                "step_id", "status", "adapter_id", "outcome", "reason", "call", "attempt", "x",
+                "step_id", "status", "adapter_id", "outcome", "reason", "call", "attempt", "plan", "x",
             ][..]), 0..5),
             values in proptest::collection::vec(proptest::sample::select(&[
                 "null", "\"a\"", "\"\\u0061\"", "\"\"", "1", "-1", "2.0", "{}", "{\"method\":\"m\"}",
                 "{\"method\":1}", "[]", "tru", "\"\\ud800\"", "18446744073709551616", "01",
+                "[{\"step_id\":\"a\",\"x\":[1]},{}]", "[{\"step_id\":1}]", "[[]]", "[{},]",
             ][..]), 5),
         ) {
             let members = names.iter().zip(values).map(|(name, value)| format!("\"{name}\":{value}"));

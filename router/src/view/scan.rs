@@ -73,6 +73,26 @@ impl<'a> Members<'a> {
         Some(found)
     }
 
+    /// Takes a member's value, an array of objects, by what `walk` finds in the members of each.
+    pub(crate) fn items(&mut self, mut walk: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        let bytes = self.text.as_bytes();
+        self.at = after(bytes, self.at, b'[')?;
+        if *bytes.get(self.at)? == b']' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            self.inner(&mut walk)?;
+            let byte = *bytes.get(self.at)?;
+            self.at += 1;
+            match byte {
+                b',' => {}
+                b']' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+
     /// Says whether nothing follows the object.
     pub(crate) const fn is_over(&self) -> bool {
         self.at == self.text.len()

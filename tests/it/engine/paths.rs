@@ -298,3 +298,43 @@ fn secrets_are_in_no_event_and_no_answer() {
     assert!(!json::to_compact(&outcome.to_json()).contains("hunter2"));
     assert!(text.contains("\"redacted\":true"));
 }
+
+#[test]
+fn waiting_for_a_seat_ends_with_the_time_of_the_step() {
+    use nexus_router::router::{CallLimits, Options, Router};
+    use nexus_router::store::Store;
+    let world = std::sync::Arc::new(crate::support::World::new());
+    let deaf = json!({ "responses": [answers("deaf", json!({ "deaf_ms": 3_000 }))] });
+    let registry = super::registry(&world, &[("fake", deaf)]);
+    let calls = CallLimits { calls: Some(1), ..CallLimits::default() };
+    let options = Options { calls, ..Options::default() };
+    let router = Router::new(Store::in_memory().unwrap(), registry, options).unwrap();
+    let request = set(plan(&["deaf", "ok"]), "/policy/on_error", json!("continue"));
+    let request = set(request, "/plan_override/0/timeout_ms", json!(30));
+    let request = set(request, "/plan_override/1/timeout_ms", json!(30));
+    let request = nexus_router::request::Request::parse(request.to_string().as_bytes()).unwrap();
+    let outcome = router.run_blocking(request).unwrap();
+    let codes: Vec<&str> =
+        outcome.results.iter().map(|result| result.error.as_ref().unwrap().code.as_str()).collect();
+    assert_eq!(codes, ["TIMEOUT", "TIMEOUT"]);
+    let called = outcome.results[1].error.as_ref().unwrap().details.get("called");
+    assert_eq!(called.and_then(json::Value::as_bool), Some(false));
+}
+
+#[test]
+fn what_is_no_code_and_what_is_secret_stands_nowhere_in_clear() {
+    // Of a form that is well known, as no secret is configured here.
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    let odd = json!({ "responses": [answers("odd", json!({
+        "operational_error": { "error_code": secret, "message": "no" } }))] });
+    let bench = Bench::new(&[("fake", odd)]);
+    let outcome = bench.run(&plan(&["odd"])).unwrap();
+    assert_eq!(outcome.results[0].error.as_ref().unwrap().code, "OPERATIONAL_ERROR");
+    let dispatch = json!({ "adapter_id": secret });
+    let other = bench.run(&set(plan(&["a"]), "/plan_override/0/dispatch", dispatch)).unwrap();
+    for outcome in [outcome, other] {
+        let answered = json::to_compact(&outcome.to_json());
+        assert!(!answered.contains(&secret), "{answered}");
+        assert!(!bench.log(&outcome.run_id).bodies.concat().contains(&secret));
+    }
+}

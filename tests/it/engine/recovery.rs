@@ -67,7 +67,7 @@ fn requests() -> Vec<(&'static str, Value)> {
     vec![
         ("quiet", base.clone()),
         ("dry", set(base.clone(), "/mode", json!("dry_run"))),
-        ("external", set(base.clone(), "/dispatch", external.clone())),
+        ("external", set(base.clone(), "/dispatch", external)),
         ("mixed", mixed),
         ("denied", set(base.clone(), "/policy/allow_apply", json!(false))),
         ("too many", set(base.clone(), "/policy/max_steps", json!(1))),
@@ -251,4 +251,78 @@ fn the_runs_of_a_living_owner_are_left_alone() {
     assert!(router.cancel(&run_id));
     assert_eq!(running.join().unwrap().run_id, run_id);
     assert_eq!(second.find(&run_id).unwrap().unwrap().progress.status, Status::Failed);
+}
+
+#[test]
+fn a_log_that_was_changed_is_not_carried_on() {
+    let world = Arc::new(World::new());
+    let registry = registry(&world, &[("one", json!({}))]);
+    let bench = Bench::with(
+        Arc::clone(&world),
+        Store::in_memory().unwrap(),
+        registry.clone(),
+        Options::default(),
+    );
+    let request = set(plan(&["a", "b"]), "/plan_override/1/call/args", json!({ "amount": 10 }));
+    let outcome = bench.run(&request).unwrap();
+    let path = world.path("runs.db");
+    cut(&bench.log(&outcome.run_id), 7, &path);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "DROP TRIGGER segments_are_not_changed; \
+             UPDATE segments SET body = replace(body, '\"amount\":10', '\"amount\":99')",
+        )
+        .unwrap();
+    drop(connection);
+    let store = Store::open(&path).unwrap();
+    let router = Router::new(store.clone(), registry, Options::default()).unwrap();
+    let recovered = router.recover_blocking(Resumable::Resume).unwrap();
+    assert!(
+        matches!(&recovered[0].how, How::Left { why } if why.contains("not what was recorded"))
+    );
+    assert!(!store.check(|_, _| ()).unwrap().findings.is_empty());
+}
+
+#[test]
+fn a_run_that_was_under_way_when_its_store_was_copied_is_not_carried_on_in_the_copy() {
+    let world = Arc::new(World::new());
+    let registry = registry(&world, &[("one", json!({}))]);
+    let bench = Bench::with(
+        Arc::clone(&world),
+        Store::in_memory().unwrap(),
+        registry.clone(),
+        Options::default(),
+    );
+    let outcome = bench.run(&plan(&["a", "b"])).unwrap();
+    let (path, copy) = (world.path("runs.db"), world.path("copy.db"));
+    cut(&bench.log(&outcome.run_id), 7, &path);
+    nexus_router::store::backup(&path, &copy, |_, _| ()).unwrap();
+    let store = Store::open(&copy).unwrap();
+    let router = Router::new(store.clone(), registry, Options::default()).unwrap();
+    let recovered = router.recover_blocking(Resumable::Resume).unwrap();
+    assert!(matches!(recovered[0].how, How::Ended { in_doubt: true, .. }), "{recovered:?}");
+    assert_clean(&store.log(&outcome.run_id).unwrap().unwrap());
+}
+
+#[test]
+fn a_foreign_run_is_ended_and_never_taken_for_a_dry_run() {
+    let world = Arc::new(World::new());
+    let directory =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/nexus/runs.db");
+    let path = world.path("python.db");
+    std::fs::copy(directory, &path).unwrap();
+    let now = nexus_router::clock::Clock::System.now();
+    let leave = nexus_router::takeover::Unreadable::Leave;
+    nexus_router::takeover::take_over(&path, leave, now, |_, _| ()).unwrap();
+    let store = Store::open(&path).unwrap();
+    let registry = registry(&world, &[("fake", json!({}))]);
+    let router = Router::new(store.clone(), registry, Options::default()).unwrap();
+    let recovered = router.recover_blocking(Resumable::Resume).unwrap();
+    assert_eq!(recovered.len(), 1);
+    assert!(matches!(&recovered[0].how, How::Ended { why, .. } if why.contains("another router")));
+    let log = store.log(&recovered[0].run_id).unwrap().unwrap();
+    assert_eq!(log.record.progress.status, Status::Failed);
+    assert!(payloads(&log).iter().all(|(kind, _)| kind != "PROVENANCE_EMITTED"));
+    assert!(store.check(|_, _| ()).unwrap().findings.is_empty());
 }

@@ -12,8 +12,9 @@ use super::{Place, assert_sound, external, namespaces, request, wait_for_run};
 use crate::engine::{answers, assert_clean, payloads, plan, set};
 use crate::support::{PROGRAM, built_directory};
 
-/// Files cannot become larger than this, and the signal that says so is not heard.
+/// Files have so many blocks at most, and the signal that says so is not heard.
 const SMALL_FILES: &str = "trap '' XFSZ; ulimit -f 600; exec \"$@\"";
+const LARGER_FILES: &str = "trap '' XFSZ; ulimit -f 4000; exec \"$@\"";
 const ANY_FILES: &str = "exec \"$@\"";
 
 /// A plan that needs so much room.
@@ -68,7 +69,7 @@ fn a_disk_that_fails_takes_nothing_that_was_acknowledged() {
     let place = Place::new();
     // The adapters are judged before, in files as large as they like.
     drop(place.router());
-    place.run_again(NAME, SMALL_FILES);
+    place.run_again(NAME, LARGER_FILES);
     let router = place.router();
     let acknowledged = fs::read_to_string(place.path("acknowledged")).unwrap();
     assert!(acknowledged.lines().count() > 3, "{acknowledged}");
@@ -90,7 +91,11 @@ fn the_program_says_that_the_disk_failed_and_goes_on_when_it_does_not() {
     write("small.json", &plan(&["a"]));
     write("large.json", &set(large(400_000), "/dispatch", json!({})));
     let run = |script: &str, file: &str| {
-        program(&place, script, &["run", file, "--format", "json", "--adapter", "probe_adapters:fake"])
+        program(
+            &place,
+            script,
+            &["run", file, "--format", "json", "--adapter", "probe_adapters:fake"],
+        )
     };
     let first = json_of(&run(ANY_FILES, "small.json"))["run"]["run_id"].clone();
     let failed = run(SMALL_FILES, "large.json");
@@ -108,7 +113,8 @@ fn the_program_says_that_the_disk_failed_and_goes_on_when_it_does_not() {
 
 #[test]
 fn a_full_disk_is_told_and_what_is_owed_is_written_when_there_is_room() {
-    const NAME: &str = "faults::disk::a_full_disk_is_told_and_what_is_owed_is_written_when_there_is_room";
+    const NAME: &str =
+        "faults::disk::a_full_disk_is_told_and_what_is_owed_is_written_when_there_is_room";
     if let Some(place) = Place::inside() {
         on_a_small_disk(&place);
         return place.done();
@@ -133,12 +139,12 @@ fn on_a_small_disk(place: &Place) {
     let mut acknowledged = vec![router.run_blocking(request(&large(300))).unwrap().run_id];
     // A call is made while there is room, and answered when there is none.
     fs::remove_file(place.path("traces")).unwrap();
-    place.hold_calls();
     let error = std::thread::scope(|scope| {
+        let mut held = place.hold_calls();
         let running = scope.spawn(|| router.run_blocking(request(&external(&["a"]))).unwrap_err());
         wait_for_run(store, Status::Running);
         fill(place);
-        let _released = place.release_calls();
+        held.release();
         running.join().unwrap()
     });
     let Error::Unrecorded { run_id, source: store::Error::Full(_), .. } = &error else {
@@ -212,7 +218,10 @@ fn an_adapter_that_takes_the_process_with_it_leaves_a_run_that_is_ended() {
     assert_clean(&log);
     let events = payloads(&log);
     let (_, failed) = events.iter().find(|(kind, _)| kind == "TOOL_CALL_FAILED").unwrap();
-    assert_eq!((&failed["step_id"], &failed["details"]), (&json!("s2"), &json!({ "in_doubt": true })));
+    assert_eq!(
+        (&failed["step_id"], &failed["details"]),
+        (&json!("s2"), &json!({ "in_doubt": true }))
+    );
     let (_, last) = events.last().unwrap();
     assert_eq!((&last["reason"], &last["in_doubt"]), (&json!("interrupted"), &json!(true)));
     assert_sound(&store);

@@ -60,12 +60,12 @@ fn a_locked_store_is_not_opened_and_nobody_is_left_as_its_owner() {
 
 /// Carries out a run whose first call is answered while the store is locked, and unlocks it again.
 fn locked_during_the_first_call(router: &Router, place: &Place, plan: &Value) -> Error {
-    place.hold_calls();
     std::thread::scope(|scope| {
+        let mut held = place.hold_calls();
         let running = scope.spawn(|| router.run_blocking(request(plan)).unwrap_err());
         let run_id = wait_for_run(router.store(), Status::Running);
         let lock = lock(&place.db());
-        let _released = place.release_calls();
+        held.release();
         let error = running.join().unwrap();
         assert_eq!((error.code(), error.run_id()), ("STORE_BUSY", Some(run_id.as_str())));
         // Others are refused as long as it lasts, and what is owed does not keep them from being told.
@@ -135,15 +135,15 @@ fn a_run_that_is_locked_out_of_its_recovery_is_ended_later() {
     let run_id = wait_for_run(store, Status::Running);
     process.kill().unwrap();
     process.wait().unwrap();
-    place.hold_calls();
     let events = || store.find(&run_id).unwrap().unwrap().progress.events;
     let before = events();
     let recovered = std::thread::scope(|scope| {
+        let mut held = place.hold_calls();
         let recovering = scope.spawn(|| router.recover_blocking(Resumable::Resume).unwrap());
         // The request of the second call is on record: now it is made.
         wait_until(|| (events() > before).then_some(()));
         let lock = lock(&place.db());
-        let _released = place.release_calls();
+        held.release();
         let recovered = recovering.join().unwrap();
         drop(lock);
         recovered

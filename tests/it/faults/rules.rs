@@ -135,7 +135,10 @@ fn check_tells_when_what_is_kept_of_a_run_is_not_what_its_log_says() {
         drop(connection);
         let store = Store::open_read_only(&path).unwrap();
         let findings = store.check(|_, _| ()).unwrap().findings;
-        assert!(findings.iter().any(|found| found.problem.contains(problem)), "{sql}: {findings:?}");
+        assert!(
+            findings.iter().any(|found| found.problem.contains(problem)),
+            "{sql}: {findings:?}"
+        );
         // Whoever only lists is not misled into a crash either.
         if let Err(error) = store.list(&Default::default()) {
             assert_eq!(error.code(), "STORE_DAMAGED", "{sql}: {error}");

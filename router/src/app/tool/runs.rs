@@ -18,6 +18,7 @@ pub(super) fn run(app: &App, request: Value) -> Result<Value, Error> {
     let RunToolRequest { db_path, request } = RunToolRequest::read(request)?;
     let outcome = match db_path.as_deref() {
         None => app.router(Absent::Create)?.run_blocking(request)?,
+        Some(path) if app.is_own(path) => app.router(Absent::Create)?.run_blocking(request)?,
         Some(path) => {
             let fleet = app.fleet()?;
             let store = match path {

@@ -77,10 +77,8 @@ fn told(how: &How) -> (&'static str, Option<&str>, bool) {
 
 fn row(recovered: &Recovered) -> Vec<String> {
     let (word, why, in_doubt) = told(&recovered.how);
-    let mut why = visible(why.unwrap_or_default());
-    if in_doubt {
-        why.push_str(" (nobody knows what the call did)");
-    }
+    let why = visible(why.unwrap_or_default());
+    let word = if in_doubt { "ended in doubt" } else { word };
     let status = recovered.status.name().to_owned();
     vec![visible(&recovered.run_id), word.to_owned(), status, why]
 }

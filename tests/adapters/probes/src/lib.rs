@@ -123,6 +123,7 @@ fn many_calls(adapter_id: Option<&str>, _: Object) -> Result<ManyCalls, AdapterE
 }
 
 /// Does what its configuration says.
+#[expect(clippy::needless_pass_by_value, reason = "a factory takes its configuration")]
 fn fake(adapter_id: Option<&str>, config: Object) -> Result<Fake, AdapterError> {
     Fake::new(adapter_id, &config)
 }
