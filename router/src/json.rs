@@ -2,7 +2,7 @@
 //!
 //! The value type of other libraries cannot hold what a record of the Python router may hold (an
 //! integer beyond 64 bits) and accepts what no record should hold (a member named twice). Texts are
-//! read strictly after RFC 8259 by [`parse`] and written in three forms: [`to_canonical`] for
+//! read strictly after RFC 8259 by [`parse()`] and written in three forms: [`to_canonical`] for
 //! digests and storage, [`to_compact`] for adapters, [`to_pretty`] for people.
 
 mod error;

@@ -32,6 +32,12 @@ pub(super) const OWN: &[Code] = &[
         "choose an adapter that declares it",
     ),
     row(
+        "OPERATIONAL_ERROR",
+        Kind::Adapter,
+        "The adapter failed and gave no code of the right form; details.reported_code has what it gave.",
+        "read the message; report it to the adapter's author",
+    ),
+    row(
         "ADAPTER_CRASHED",
         Kind::Adapter,
         "The adapter killed or ended its process during a call.",
