@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-/// A run makes hundreds of small allocations, and frees many of them on another thread.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     // Before anything else: the child must be small and quick, and confine itself first.

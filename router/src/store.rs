@@ -233,11 +233,7 @@ impl Store {
         let Options { busy } = Options::default();
         let connection = open::reader(path, busy)?;
         let layout = open::layout(&connection, path)?;
-        match layout {
-            Layout::Empty => return Err(Error::Missing(path.to_owned())),
-            Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
-            Layout::Ours(_) | Layout::Python => {}
-        }
+        layout.known(path)?;
         let shared = Shared {
             writer: None,
             owner: None,

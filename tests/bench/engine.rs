@@ -30,9 +30,6 @@ const PEER_RUNS: f64 = 168.0;
 const PEER_EXPORT: f64 = 0.232;
 const PEER_IMPORT: f64 = 0.484;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 struct Scale {
     rounds: usize,
     runs: usize,

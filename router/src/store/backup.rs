@@ -31,9 +31,7 @@ pub fn backup(store: &Path, target: &Path, progress: impl FnMut(u64, u64)) -> Re
         return Err(Error::Unopenable { path, message });
     }
     let source = open::reader(store, BUSY_TIMEOUT)?;
-    if matches!(schema::layout(&source)?, Layout::Empty | Layout::Unknown) {
-        return Err(Error::Foreign(store.to_owned()));
-    }
+    schema::layout(&source)?.known(store)?;
     copy(&source, target, progress)
 }
 
@@ -119,9 +117,7 @@ pub fn restore(
         return Err(Error::Missing(copy.to_owned()));
     }
     let source = open::reader(copy, BUSY_TIMEOUT)?;
-    if matches!(open::layout(&source, copy)?, Layout::Empty | Layout::Unknown) {
-        return Err(Error::Foreign(copy.to_owned()));
-    }
+    open::layout(&source, copy)?.known(copy)?;
     let store = &open::real(store);
     let kept = beside(store, &format!(".before-restore-{}", crate::id::run_id()));
     if !store.exists() {

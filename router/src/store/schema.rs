@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use std::path::Path;
+
 use rusqlite::{Connection, Transaction};
 
 use super::Error;
@@ -31,6 +33,17 @@ pub(super) enum Layout {
     Python,
     /// Of another program.
     Unknown,
+}
+
+impl Layout {
+    /// Refuses a file that is no store.
+    pub(super) fn known(self, path: &Path) -> Result<(), Error> {
+        match self {
+            Self::Empty => Err(Error::Missing(path.to_owned())),
+            Self::Unknown => Err(Error::Foreign(path.to_owned())),
+            Self::Ours(_) | Self::Python => Ok(()),
+        }
+    }
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.

@@ -63,10 +63,10 @@ pub(crate) fn take_over(
     connection.pragma_update(None, "synchronous", "FULL")?;
     // From here on nobody else can write, so the copy holds everything that is taken over.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    match schema::layout(&transaction)? {
-        Layout::Python => {}
-        Layout::Ours(_) => return Err(Error::Ours(path.to_owned())),
-        Layout::Empty | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
+    let layout = schema::layout(&transaction)?;
+    layout.known(path)?;
+    if layout != Layout::Python {
+        return Err(Error::Ours(path.to_owned()));
     }
     copy(&reader(path, BUSY_TIMEOUT)?, kept, |_, _| {})?;
     let moved = move_runs(&transaction, kept, judge, progress);

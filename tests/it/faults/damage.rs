@@ -13,7 +13,8 @@ use super::{Place, external, is_sound, request};
 use crate::engine::{plan, set};
 
 /// The errors that a damaged file may give: they name the file or the damage.
-const TYPED: [&str; 6] = [
+const TYPED: [&str; 7] = [
+    "STORE_NOT_FOUND",
     "STORE_DAMAGED",
     "STORE_FOREIGN",
     "STORE_NEWER",

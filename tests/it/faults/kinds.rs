@@ -46,7 +46,7 @@ type Kind = (&'static str, fn(&Path), &'static str, &'static str);
 
 const KINDS: &[Kind] = &[
     ("nothing", |_| {}, "STORE_NOT_FOUND", FINE),
-    ("an empty file", |path| fs::write(path, "").unwrap(), "STORE_FOREIGN", FINE),
+    ("an empty file", |path| fs::write(path, "").unwrap(), "STORE_NOT_FOUND", FINE),
     (
         "a text",
         |path| fs::write(path, "goal: survive\n").unwrap(),

@@ -242,7 +242,7 @@ fn runs_that_cannot_be_taken_over_stay_in_the_copy() {
     assert_eq!(again.code(), "BACKUP_EXISTS");
     std::fs::rename(&report.backup, copy.directory.path().join("kept")).unwrap();
     let again = take_over(&copy.file, Unreadable::Leave, NOW, |_, _| {}).unwrap_err();
-    assert!(matches!(again, takeover::Error::Store(store::Error::Refused(_))), "{again:?}");
+    assert!(matches!(again, takeover::Error::Store(store::Error::Ours(_))), "{again:?}");
 }
 
 #[test]
