@@ -14,6 +14,7 @@ mod owner;
 mod python;
 mod reader;
 mod record;
+mod rows;
 mod schema;
 mod takeover;
 mod writer;

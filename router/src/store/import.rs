@@ -3,7 +3,7 @@
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::record::{Header, Log, Progress, Status};
-use super::writer::{Counts, insert_segment, tools_text};
+use super::rows::{Counts, Row, insert_run, insert_segment};
 use super::{Error, Store, reader};
 use crate::clock::Clock;
 use crate::store::schema::{MAX_EVENTS, POSITION_BITS};
@@ -121,32 +121,15 @@ pub(super) fn insert(
     owner: Option<i64>,
 ) -> Result<(), Error> {
     let NewRun { header, progress, origin, body } = new;
-    transaction
-        .prepare_cached(
-            // A number that is in the attic is not given again: what it stood for may be removed.
-            "INSERT INTO runs (run_no, run_id, mode, goal, status, created_at, steps_planned, \
-             steps_executed, tools_used, outcome, last_failure_reason, events, head, origin, owner) \
-             VALUES (1 + max(coalesce((SELECT max(run_no) FROM runs), 0), \
-             coalesce((SELECT max(run_no) FROM attic), 0)), \
-             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        )?
-        .execute(params![
-            header.run_id,
-            header.mode,
-            header.goal,
-            progress.status.name(),
-            header.created_at,
-            progress.steps_planned.cast_signed(),
-            progress.steps_executed.cast_signed(),
-            tools_text(&progress.tools_used),
-            progress.outcome,
-            progress.last_failure_reason,
-            progress.events.cast_signed(),
-            &progress.head.as_bytes()[..],
-            origin,
-            owner,
-        ])?;
-    let run_no = transaction.last_insert_rowid();
+    // A number that is in the attic is not given again: what it stood for may be removed.
+    let run_no = transaction.query_row(
+        "SELECT 1 + max(coalesce((SELECT max(run_no) FROM runs), 0), \
+         coalesce((SELECT max(run_no) FROM attic), 0))",
+        [],
+        |row| row.get(0),
+    )?;
+    let origin = Some(origin.as_str());
+    insert_run(transaction, &Row { run_no: Some(run_no), header, progress, origin, owner })?;
     counts.add(progress.status);
     let (mut first, mut start, mut count) = (0, 0, 0);
     let mut end = 0;

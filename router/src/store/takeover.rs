@@ -8,8 +8,8 @@ use super::backup::copy;
 use super::import::{NewRun, insert};
 use super::open::reader;
 use super::record::{Log, Status};
+use super::rows::Counts;
 use super::schema::{self, Layout, MAX_EVENTS};
-use super::writer::Counts;
 use super::{BUSY_TIMEOUT, Error, python};
 
 /// The number of no owner; runs that nobody carries out are recovered.

@@ -11,7 +11,8 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use tokio::sync::oneshot;
 
 use super::record::{Append, Claim, Status, Ticket};
-use super::schema::{MAX_EVENTS, POSITION_BITS};
+use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
+use super::schema::MAX_EVENTS;
 use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
 
 /// How long what could not be written waits before it is tried again.
@@ -303,31 +304,6 @@ fn tell(done: Done, answer: Result<(), Unwritten>) {
     drop(done.send(answer));
 }
 
-/// Changes to the numbers of runs by status, summed up over a transaction.
-#[derive(Debug, Default)]
-pub(super) struct Counts([i64; 3]);
-
-impl Counts {
-    pub(super) fn add(&mut self, status: Status) {
-        self.0[status as usize] += 1;
-    }
-
-    pub(super) fn remove(&mut self, status: Status) {
-        self.0[status as usize] -= 1;
-    }
-
-    pub(super) fn write(&self, transaction: &Transaction<'_>) -> Result<(), Error> {
-        let mut update =
-            transaction.prepare_cached("UPDATE counts SET runs = runs + ?2 WHERE status = ?1")?;
-        for status in Status::ALL {
-            if self.0[status as usize] != 0 {
-                update.execute(params![status.name(), self.0[status as usize]])?;
-            }
-        }
-        Ok(())
-    }
-}
-
 fn append_one(
     transaction: &Transaction<'_>,
     append: &Append,
@@ -340,8 +316,6 @@ fn append_one(
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
     }
-    let tools_used = tools_text(&progress.tools_used);
-    let head = &progress.head.as_bytes()[..];
     let owner = (progress.status == Status::Running).then_some(owner_no);
     let mut run_no = ticket.0.load(Ordering::Acquire);
     if run_no == 0 {
@@ -352,28 +326,9 @@ fn append_one(
         if let Some(claim) = claim {
             refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
         }
-        transaction
-            .prepare_cached(
-                "INSERT INTO runs (run_id, mode, goal, status, created_at, steps_planned, \
-                 steps_executed, tools_used, outcome, last_failure_reason, events, head, owner) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-            )?
-            .execute(params![
-                header.run_id,
-                header.mode,
-                header.goal,
-                progress.status.name(),
-                header.created_at,
-                progress.steps_planned.cast_signed(),
-                progress.steps_executed.cast_signed(),
-                tools_used,
-                progress.outcome,
-                progress.last_failure_reason,
-                progress.events.cast_signed(),
-                head,
-                owner,
-            ])?;
-        run_no = transaction.last_insert_rowid();
+        // One more than the largest, which the attic does not have: what replaced it is larger.
+        run_no =
+            insert_run(transaction, &Row { run_no: None, header, progress, origin: None, owner })?;
         ticket.0.store(run_no, Ordering::Release);
         begun.push(ticket.clone());
         counts.add(progress.status);
@@ -383,26 +338,8 @@ fn append_one(
                 .execute(params![key, &request_digest.as_bytes()[..], run_no])?;
         }
     } else {
-        let changed = transaction
-            .prepare_cached(
-                "UPDATE runs SET status = ?2, steps_planned = ?3, steps_executed = ?4, \
-                 tools_used = ?5, outcome = ?6, last_failure_reason = ?7, events = ?8, head = ?9, \
-                 owner = ?10 WHERE run_no = ?1 AND events = ?11 AND status = 'RUNNING'",
-            )?
-            .execute(params![
-                run_no,
-                progress.status.name(),
-                progress.steps_planned.cast_signed(),
-                progress.steps_executed.cast_signed(),
-                tools_used,
-                progress.outcome,
-                progress.last_failure_reason,
-                progress.events.cast_signed(),
-                head,
-                owner,
-                first.cast_signed(),
-            ])?;
-        if changed != 1 {
+        let changed = update_run(transaction, run_no, first, progress, owner)?;
+        if !changed {
             let message = format!("run {} is no longer at seq {first}, or is over", header.run_id);
             return Err(Error::Refused(message));
         }
@@ -412,25 +349,6 @@ fn append_one(
         }
     }
     insert_segment(transaction, run_no, first, *count, body)
-}
-
-/// Inserts the events of a run from a position on.
-pub(super) fn insert_segment(
-    transaction: &Transaction<'_>,
-    run_no: i64,
-    first: u64,
-    count: u64,
-    body: &str,
-) -> Result<(), Error> {
-    if count == 0 {
-        return Ok(());
-    }
-    transaction.prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3)")?.execute(params![
-        (run_no << POSITION_BITS) | first.cast_signed(),
-        count.cast_signed(),
-        body
-    ])?;
-    Ok(())
 }
 
 fn refuse_taken_key(
@@ -451,8 +369,4 @@ fn refuse_taken_key(
         }
         None => Ok(()),
     }
-}
-
-pub(super) fn tools_text(tools: &[String]) -> String {
-    serde_json::to_string(tools).unwrap_or_default()
 }
