@@ -1,6 +1,7 @@
 //! A process as its parent sees it: what it said, when it dies.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -70,7 +71,8 @@ impl Victim {
     pub fn kill(&mut self) {
         // It may have ended by itself, as one that recovers does.
         drop(self.process.kill());
-        self.process.wait().unwrap();
+        let ended = self.process.wait().unwrap();
+        assert!(ended.success() || ended.signal() == Some(9), "it failed before: {ended}");
         self.heard.extend(self.lines.iter());
     }
 

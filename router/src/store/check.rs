@@ -38,6 +38,15 @@ impl Health {
             self.findings.push(Finding { run_id, problem });
         }
     }
+
+    /// Makes damage a finding: what cannot be read does not keep the rest from being looked at.
+    fn told(&mut self, run_id: Option<&str>, looked_at: Result<(), Error>) -> Result<(), Error> {
+        match looked_at {
+            Err(Error::Damaged(problem)) => self.find(run_id, problem),
+            looked_at => looked_at?,
+        }
+        Ok(())
+    }
 }
 
 impl Store {
@@ -63,14 +72,12 @@ impl Store {
             let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
             for run_id in ids {
                 let run_id = run_id?;
-                match run(connection, &run_id, &mut health) {
-                    // One that cannot be read does not keep the others from being looked at.
-                    Err(Error::Damaged(problem)) => health.find(Some(&run_id), problem),
-                    looked_at => looked_at?,
-                }
+                let looked_at = run(connection, &run_id, &mut health);
+                health.told(Some(&run_id), looked_at)?;
                 progress(health.runs, total.cast_unsigned());
             }
-            numbers(connection, &mut health)?;
+            let looked_at = numbers(connection, &mut health);
+            health.told(None, looked_at)?;
             Ok(health)
         })
     }

@@ -159,6 +159,20 @@ INSERT INTO counts VALUES ('RUNNING', 0), ('COMPLETED', 0), ('FAILED', 0);
 
 /// Says what a file is, without changing it.
 pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
+    // At one moment: another process may be making the tables.
+    let _moment = match connection.is_autocommit() {
+        true => Some(connection.unchecked_transaction()?),
+        false => None,
+    };
+    // Several questions, but one moment: another process may be making the tables just now.
+    let alone = connection.is_autocommit();
+    let moment = alone.then(|| connection.unchecked_transaction()).transpose()?;
+    let layout = layout_now(connection);
+    drop(moment);
+    layout
+}
+
+fn layout_now(connection: &Connection) -> Result<Layout, Error> {
     let number = |pragma: &str| {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
     };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nexus_router::router::{How, Resumable};
 use nexus_router::store::{self, Filter, Status, Store};
@@ -186,7 +186,10 @@ fn a_restore_that_is_killed_leaves_the_old_store_or_the_new_one() {
     for kill in 0..kills {
         let mut process = place.again(NAME, "exec \"$@\"").spawn().unwrap();
         wait_until(|| place.path(DONE).exists().then_some(()));
-        std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+        let moment = Instant::now() + Duration::from_micros(dice.below(60_000));
+        while Instant::now() < moment {
+            assert!(place.db().exists(), "at no time is there none");
+        }
         process.kill().unwrap();
         process.wait().unwrap();
         fs::remove_file(place.path(DONE)).unwrap();

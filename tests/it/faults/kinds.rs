@@ -250,3 +250,26 @@ fn a_store_with_two_names_is_one_store() {
     let kept: Option<PathBuf> = store::restore(&copy, &link, |_, _| ()).unwrap();
     assert!(kept.is_some_and(|kept| kept.is_file()) && link.is_symlink() && !path.is_symlink());
 }
+
+#[test]
+fn a_new_store_is_made_by_many_at_once_and_left_by_them() {
+    const MANY: usize = 6;
+    let place = Place::new_in_memory();
+    for number in 0..40 {
+        let path = place.path(&format!("{number}.db"));
+        let start = std::sync::Barrier::new(MANY);
+        std::thread::scope(|scope| {
+            for _ in 0..MANY {
+                scope.spawn(|| {
+                    start.wait();
+                    // Some leave while others come.
+                    drop(Store::open(&path).unwrap());
+                    drop(Store::open(&path).unwrap());
+                });
+            }
+        });
+        let health = Store::open(&path).unwrap().check(|_, _| ()).unwrap();
+        assert_eq!(health.findings, []);
+        assert!(!place.path(&format!("{number}.db-owners")).exists());
+    }
+}
