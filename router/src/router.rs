@@ -320,7 +320,7 @@ impl Inner {
             Broken::Store(error) => {
                 let broken = Broken::Store(error.clone());
                 let outcome = Box::new(recover::abandon(execution, &broken));
-                Err(Error::Unrecorded { run_id, source: error, outcome })
+                Err(Error::Unrecorded { run_id, cause: error, outcome })
             }
             Broken::Illegal(illegal) => {
                 let broken = Broken::Illegal(illegal.clone());

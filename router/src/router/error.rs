@@ -14,15 +14,14 @@ pub enum Error {
     Registry(#[from] registry::Error),
     /// The store failed before anything was recorded. Nothing was called that has effects.
     #[error("nothing was recorded: {0}")]
-    Store(#[from] store::Error),
+    Store(store::Error),
     /// The store failed in the middle of the run.
-    #[error("run {run_id} could not be recorded to its end: {source}")]
+    #[error("run {run_id} could not be recorded to its end: {cause}")]
     Unrecorded {
         /// The run.
         run_id: String,
         /// Why.
-        #[source]
-        source: store::Error,
+        cause: store::Error,
         /// What came of it, as far as is known.
         outcome: Box<Outcome>,
     },
@@ -72,7 +71,7 @@ impl Error {
         match self {
             Self::Request(error) => error.code(),
             Self::Registry(error) => error.code(),
-            Self::Store(error) | Self::Unrecorded { source: error, .. } => error.code(),
+            Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.code(),
             Self::Bug { code, .. } => code,
             Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
             Self::Busy { .. } => "ROUTER_BUSY",
@@ -107,11 +106,18 @@ impl Error {
         match self {
             Self::Request(error) => error.hint(),
             Self::Registry(error) => error.hint(),
-            Self::Store(error) | Self::Unrecorded { source: error, .. } => error.hint().to_owned(),
+            Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.hint().to_owned(),
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } => "send the request again later".to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
         }
+    }
+}
+
+// Their text is a part of ours; as a source it would be told twice.
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
     }
 }

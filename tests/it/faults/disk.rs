@@ -147,7 +147,7 @@ fn on_a_small_disk(place: &Place) {
         held.release();
         running.join().unwrap()
     });
-    let Error::Unrecorded { run_id, source: store::Error::Full(_), .. } = &error else {
+    let Error::Unrecorded { run_id, cause: store::Error::Full(_), .. } = &error else {
         panic!("{error:?}");
     };
     assert!(error.hint().contains("make room"), "{}", error.hint());
