@@ -110,8 +110,8 @@ pub(crate) async fn recover(
 /// Ends a run that the store could not record, as soon as the store can again.
 pub(crate) fn abandon(mut execution: Execution, broken: &Broken) -> Outcome {
     let message = format!("the record could not be written: {broken}");
-    // The store is asked before a call and after all of them. So a call that is open was not made,
-    // unless it is the program that is at fault.
+    // Before a call with effects the store is asked, so one that is open was not made, unless it is the
+    // program that is at fault. Any other call has no effects.
     let called = matches!(execution.recorder().run().phase(), Phase::Called(_));
     let in_doubt = called && matches!(broken, Broken::Illegal(_));
     if let Err(illegal) = execution.end_later(Failure::Interrupted { message, in_doubt }) {

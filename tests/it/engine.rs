@@ -50,8 +50,12 @@ impl Bench {
     /// A router over a store in memory.
     pub fn new(adapters: &[(&str, Value)]) -> Self {
         let world = Arc::new(World::new());
-        let registry = registry(&world, adapters);
-        Self::with(world, Store::in_memory().unwrap(), registry, Options::default())
+        Self::among(&world, registry(&world, adapters))
+    }
+
+    /// A router over a store in memory, with these adapters of this world.
+    pub fn among(world: &Arc<World>, registry: Registry) -> Self {
+        Self::with(Arc::clone(world), Store::in_memory().unwrap(), registry, Options::default())
     }
 
     pub fn with(world: Arc<World>, store: Store, registry: Registry, options: Options) -> Self {

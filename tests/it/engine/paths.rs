@@ -338,3 +338,30 @@ fn what_is_no_code_and_what_is_secret_stands_nowhere_in_clear() {
         assert!(!bench.log(&outcome.run_id).bodies.concat().contains(&secret));
     }
 }
+
+#[test]
+fn an_idempotency_key_is_not_stored_as_it_is() {
+    use nexus_router::router::{Options, Router};
+    use nexus_router::store::Store;
+    let world = crate::support::World::new();
+    let path = world.path("runs.db");
+    let registry = super::registry(&world, &[("fake", json!({}))]);
+    let router = Router::new(Store::open(&path).unwrap(), registry, Options::default()).unwrap();
+    let request = set(plan(&["a"]), "/idempotency_key", json!("hunter2-key"));
+    let request = nexus_router::request::Request::parse(request.to_string().as_bytes()).unwrap();
+    router.run_blocking(request).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let stored = connection.query_row("SELECT key FROM idempotency", [], |row| row.get(0));
+    let stored: String = stored.unwrap();
+    assert_eq!(stored, nexus_router::Digest::of(b"hunter2-key").to_string());
+}
+
+#[test]
+fn a_host_that_must_not_block_is_told_so() {
+    let bench = Bench::new(&[("fake", json!({}))]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = runtime.block_on(async { bench.run(&plan(&["a"])) }).unwrap_err();
+    assert_eq!(error.code(), "ROUTER_FAILED");
+    assert!(error.to_string().contains("asynchronous"), "{error}");
+    assert_eq!(bench.router.runs_in_flight(), 0);
+}

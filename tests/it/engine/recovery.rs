@@ -96,12 +96,7 @@ fn a_log_that_is_cut_off_anywhere_comes_to_a_legal_end() {
     let world = Arc::new(World::new());
     let traces = world.path("traces");
     let registry = registry(&world, &adapters(&traces));
-    let bench = Bench::with(
-        Arc::clone(&world),
-        Store::in_memory().unwrap(),
-        registry.clone(),
-        Options::default(),
-    );
+    let bench = Bench::among(&world, registry.clone());
     let (mut cuts, mut resumed, mut in_doubt, mut ended) = (0, 0, 0, 0);
     for (name, request) in requests() {
         let run_id = match bench.run(&request) {
@@ -160,8 +155,7 @@ fn a_log_that_is_cut_off_anywhere_comes_to_a_legal_end() {
 fn a_run_whose_adapter_is_missing_is_ended() {
     let world = Arc::new(World::new());
     let registry = registry(&world, &[("one", json!({})), ("two", json!({}))]);
-    let bench =
-        Bench::with(Arc::clone(&world), Store::in_memory().unwrap(), registry, Options::default());
+    let bench = Bench::among(&world, registry);
     let request = set(plan(&["a", "b"]), "/dispatch", json!({ "adapter_id": "two" }));
     let outcome = bench.run(&request).unwrap();
     let path = world.path("runs.db");
@@ -184,8 +178,7 @@ fn a_run_keeps_its_adapter_when_the_default_is_another() {
     let world = Arc::new(World::new());
     let adapters = [("one", json!({})), ("two", json!({}))];
     let first = registry(&world, &adapters);
-    let bench =
-        Bench::with(Arc::clone(&world), Store::in_memory().unwrap(), first, Options::default());
+    let bench = Bench::among(&world, first);
     let outcome = bench.run(&plan(&["a", "b"])).unwrap();
     let whole = bench.log(&outcome.run_id);
     // Between two calls, and during one.
@@ -209,12 +202,7 @@ fn a_run_keeps_its_adapter_when_the_default_is_another() {
 fn a_call_in_doubt_stays_so_when_its_adapter_is_missing() {
     let world = Arc::new(World::new());
     let external = json!({ "capabilities": ["apply", "external"] });
-    let bench = Bench::with(
-        Arc::clone(&world),
-        Store::in_memory().unwrap(),
-        registry(&world, &[("one", external)]),
-        Options::default(),
-    );
+    let bench = Bench::among(&world, registry(&world, &[("one", external)]));
     let outcome = bench.run(&plan(&["a"])).unwrap();
     let path = world.path("runs.db");
     cut(&bench.log(&outcome.run_id), 5, &path);
@@ -257,12 +245,7 @@ fn the_runs_of_a_living_owner_are_left_alone() {
 fn a_log_that_was_changed_is_not_carried_on() {
     let world = Arc::new(World::new());
     let registry = registry(&world, &[("one", json!({}))]);
-    let bench = Bench::with(
-        Arc::clone(&world),
-        Store::in_memory().unwrap(),
-        registry.clone(),
-        Options::default(),
-    );
+    let bench = Bench::among(&world, registry.clone());
     let request = set(plan(&["a", "b"]), "/plan_override/1/call/args", json!({ "amount": 10 }));
     let outcome = bench.run(&request).unwrap();
     let path = world.path("runs.db");
@@ -288,12 +271,7 @@ fn a_log_that_was_changed_is_not_carried_on() {
 fn a_run_that_was_under_way_when_its_store_was_copied_is_not_carried_on_in_the_copy() {
     let world = Arc::new(World::new());
     let registry = registry(&world, &[("one", json!({}))]);
-    let bench = Bench::with(
-        Arc::clone(&world),
-        Store::in_memory().unwrap(),
-        registry.clone(),
-        Options::default(),
-    );
+    let bench = Bench::among(&world, registry.clone());
     let outcome = bench.run(&plan(&["a", "b"])).unwrap();
     let (path, copy) = (world.path("runs.db"), world.path("copy.db"));
     cut(&bench.log(&outcome.run_id), 7, &path);

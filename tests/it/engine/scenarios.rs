@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use nexus_router::json;
 use nexus_router::request::Request;
-use nexus_router::router::Options;
-use nexus_router::store::Store;
 use nexus_router::{Adapter, Registry};
 use serde_json::{Value, json as literal};
 
@@ -55,7 +53,7 @@ fn bench(world: &Arc<World>, registry: &Value) -> Bench {
         })
         .unwrap();
     }
-    Bench::with(Arc::clone(world), Store::in_memory().unwrap(), made, Options::default())
+    Bench::among(world, made)
 }
 
 /// Hides what is different in every run.
