@@ -9,23 +9,29 @@ mod timeline;
 mod tool;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use error::Error;
+pub use fleet::Changes;
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
 
 use crate::bundle::{self, ImportOptions, Imported};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::json::Value;
-use crate::loader::{Loader, NoticeSink};
+use crate::loader::{Loader, NoticeSink, log_notices};
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::router::{CallLimits, Options, Router};
+use crate::secret::Secrets;
 use crate::store::{self, Store};
-use fleet::Fleet;
+use crate::toolspec::Tools;
+use fleet::{Fleet, Hidden, Sources};
 
 /// The name of the store's file when nobody names one.
 const DEFAULT_STORE: &str = "runs.db";
+/// The name of a store that is gone with its process, as the Python router has it.
+const IN_MEMORY: &str = ":memory:";
 
 /// Whether callers of tools may name files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,23 +48,35 @@ pub enum Paths {
 pub struct Named {
     /// The store.
     pub db: Option<PathBuf>,
+    /// The directory of everything that is kept.
+    pub data_dir: Option<PathBuf>,
     /// More adapters; the first of them is the default one.
     pub adapters: Vec<AdapterEntry>,
     /// More directories with adapters.
     pub adapter_path: Vec<PathBuf>,
     /// Whether callers of tools may name files.
     pub paths: Paths,
+    /// Load the adapters beside the program when nothing says which adapters there are.
+    pub discover: bool,
 }
 
 /// A router with everything around it.
 pub struct App {
-    loader: Loader,
-    config: ConfigFile,
+    environment: Environment,
     named: Named,
-    place: Place,
-    fleet: Mutex<Option<Arc<Fleet>>>,
+    notices: NoticeSink,
+    metrics: Metrics,
+    hidden: Hidden,
+    setup: RwLock<Arc<Setup>>,
     store: Mutex<Option<Store>>,
     router: Mutex<Option<Router>>,
+}
+
+/// What a configuration says, and what was made of it. Replaced as a whole.
+struct Setup {
+    config: ConfigFile,
+    loader: Loader,
+    fleet: Mutex<Option<Arc<Fleet>>>,
 }
 
 /// Where the store is.
@@ -68,6 +86,8 @@ enum Place {
     Named(PathBuf),
     /// Nobody did; its directory is made when it is first written.
     Default { directory: PathBuf, file: PathBuf },
+    /// Nowhere but in memory.
+    Memory,
     /// Nobody did, and there is no home.
     Nowhere,
 }
@@ -85,21 +105,15 @@ impl App {
     /// Puts together what the operator says. Nothing is opened yet.
     #[must_use]
     pub fn new(environment: &Environment, config: ConfigFile, named: Named) -> Self {
-        let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
-        let db = named.db.as_ref().or(environment.db.as_ref()).or(config.db.as_ref());
-        let place = match (db, &environment.state_dir) {
-            (Some(file), _) => Place::Named(file.clone()),
-            (None, Some(directory)) => {
-                Place::Default { directory: directory.clone(), file: directory.join(DEFAULT_STORE) }
-            }
-            (None, None) => Place::Nowhere,
-        };
+        let notices = log_notices();
+        let setup = Setup::new(environment, config, &named, &notices);
         Self {
-            loader,
-            config,
+            environment: environment.clone(),
             named,
-            place,
-            fleet: Mutex::default(),
+            notices,
+            metrics: Metrics::default(),
+            hidden: Hidden::default(),
+            setup: RwLock::new(Arc::new(setup)),
             store: Mutex::default(),
             router: Mutex::default(),
         }
@@ -108,17 +122,65 @@ impl App {
     /// Sends what adapters tell while they work to `sink`, free of secrets. Only before they are loaded.
     #[must_use]
     pub fn with_notices(mut self, sink: NoticeSink) -> Self {
-        self.loader.notices = sink;
+        self.notices = sink;
+        let config = self.setup().config.clone();
+        let setup = Setup::new(&self.environment, config, &self.named, &self.notices);
+        self.setup = RwLock::new(Arc::new(setup));
         self
+    }
+
+    fn setup(&self) -> Arc<Setup> {
+        Arc::clone(&self.setup.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the configuration that is in force.
+    #[must_use]
+    pub fn config(&self) -> ConfigFile {
+        self.setup().config.clone()
+    }
+
+    /// Returns what is counted and measured.
+    #[must_use]
+    pub const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Returns the directory of everything that is kept, whether it is there or not.
+    ///
+    /// # Errors
+    /// When there is no place for one.
+    pub fn data_dir(&self) -> Result<PathBuf, Error> {
+        let configured = self.setup().config.data_dir.clone();
+        let named = self.named.data_dir.clone().or_else(|| self.environment.data_dir.clone());
+        let directory = named.or(configured).or_else(|| self.environment.state_dir.clone());
+        directory.ok_or(Error::NoPlace)
+    }
+
+    fn place(&self) -> Place {
+        let (environment, named) = (&self.environment, &self.named);
+        let configured = &self.setup().config;
+        let db = named.db.as_ref().or(environment.db.as_ref()).or(configured.db.as_ref());
+        match (db, self.data_dir()) {
+            (Some(file), _) if named.paths == Paths::Own && file == Path::new(IN_MEMORY) => {
+                Place::Memory
+            }
+            (Some(file), _) => Place::Named(file.clone()),
+            (None, Ok(directory)) => {
+                let file = directory.join(DEFAULT_STORE);
+                Place::Default { directory, file }
+            }
+            (None, Err(_)) => Place::Nowhere,
+        }
     }
 
     /// Returns the file of the store, whether it is there or not.
     ///
     /// # Errors
     /// When there is no place for one.
-    pub fn db(&self) -> Result<&Path, Error> {
-        match &self.place {
+    pub fn db(&self) -> Result<PathBuf, Error> {
+        match self.place() {
             Place::Named(file) | Place::Default { file, .. } => Ok(file),
+            Place::Memory => Ok(PathBuf::from(IN_MEMORY)),
             Place::Nowhere => Err(Error::NoPlace),
         }
     }
@@ -130,7 +192,7 @@ impl App {
     pub fn reader(&self) -> Result<Store, Error> {
         match &*lock(&self.store) {
             Some(store) => Ok(store.clone()),
-            None => read_only(self.db()?),
+            None => read_only(&self.db()?),
         }
     }
 
@@ -141,12 +203,21 @@ impl App {
 
     /// Returns the store at a path for writing; its own, if it is that.
     fn store_at(&self, path: &str) -> Result<Store, Error> {
-        if self.is_own(path) { self.store(Absent::Create) } else { writable(Path::new(path)) }
+        if self.is_own(path) {
+            self.store(Absent::Create)
+        } else {
+            writable(Path::new(path), &self.metrics)
+        }
     }
 
     fn is_own(&self, path: &str) -> bool {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        self.db().is_ok_and(|own| real(own) == real(Path::new(path)))
+        self.db().is_ok_and(|own| real(&own) == real(Path::new(path)))
+    }
+
+    /// Says whether a path is that of the store, and the store is open for writing.
+    fn is_open(&self, path: &str) -> bool {
+        self.is_own(path) && lock(&self.store).is_some()
     }
 
     /// Returns the store for writing.
@@ -158,14 +229,20 @@ impl App {
         if let Some(store) = &*opened {
             return Ok(store.clone());
         }
-        let file = self.db()?;
-        if absent == Absent::Refuse && !file.exists() {
-            return Err(store::Error::Missing(file.to_owned()).into());
-        }
-        if let Place::Default { directory, .. } = &self.place {
-            make_private(directory)?;
-        }
-        let store = writable(file)?;
+        let store = match self.place() {
+            Place::Memory => Store::in_memory_with(store_options(&self.metrics))?,
+            Place::Nowhere => return Err(Error::NoPlace),
+            Place::Named(file) | Place::Default { file, .. }
+                if absent == Absent::Refuse && !file.exists() =>
+            {
+                return Err(store::Error::Missing(file).into());
+            }
+            Place::Named(file) => writable(&file, &self.metrics)?,
+            Place::Default { directory, file } => {
+                make_private(&directory)?;
+                writable(&file, &self.metrics)?
+            }
+        };
         *opened = Some(store.clone());
         Ok(store)
     }
@@ -193,12 +270,57 @@ impl App {
         Ok(self.fleet()?.registry.clone())
     }
 
+    /// Returns the tools.
+    ///
+    /// # Errors
+    /// When an adapter does not load.
+    pub fn tools(&self) -> Result<Tools, Error> {
+        Ok(self.fleet()?.tools.clone())
+    }
+
+    /// Returns the secrets that must not be told.
+    ///
+    /// # Errors
+    /// When an adapter does not load.
+    pub fn secrets(&self) -> Result<Secrets, Error> {
+        Ok(self.fleet()?.secrets.clone())
+    }
+
+    /// Lists the adapters beside the program that were not loaded, each with the reason.
+    ///
+    /// # Errors
+    /// When an adapter does not load that must.
+    pub fn passed_over(&self) -> Result<Vec<(String, String)>, Error> {
+        Ok(self.fleet()?.passed_over.clone())
+    }
+
+    /// Puts another configuration in force: adapters, tools, secrets, policy and limits. Runs that are under
+    /// way keep to the old ones. The store stays where it is.
+    ///
+    /// # Errors
+    /// When the new one cannot be used. Then the old one stays in force.
+    pub fn reload(&self, config: ConfigFile) -> Result<Changes, Error> {
+        let before = self.fleet()?;
+        let setup = Setup::new(&self.environment, config, &self.named, &self.notices);
+        let fleet = Arc::new(self.load(&setup, Some(&before))?);
+        if let Some(router) = &*lock(&self.router) {
+            router.replace(fleet.registry.clone(), self.options(&setup.config, &fleet))?;
+        }
+        let changes = fleet.changes_since(&before);
+        for gone in &changes.removed {
+            self.metrics.forget_adapter(gone);
+        }
+        *lock(&setup.fleet) = Some(fleet);
+        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(setup);
+        Ok(changes)
+    }
+
     /// Imports a bundle into the store, which is made if there is none.
     ///
     /// # Errors
     /// When it is not a sound bundle, or the store cannot be written. Then nothing was changed or made.
     pub fn import(&self, bundle: &Value, options: &ImportOptions) -> Result<Imported, Error> {
-        if !self.db()?.exists() {
+        if lock(&self.store).is_none() && !self.db()?.exists() {
             try_import(bundle, options)?;
         }
         Ok(bundle::import_value(&self.store(Absent::Create)?, bundle, options)?)
@@ -213,17 +335,29 @@ impl App {
     }
 
     fn fleet(&self) -> Result<Arc<Fleet>, Error> {
-        let mut loaded = lock(&self.fleet);
+        let setup = self.setup();
+        let mut loaded = lock(&setup.fleet);
         if let Some(fleet) = &*loaded {
             return Ok(Arc::clone(fleet));
         }
-        let fleet = Arc::new(Fleet::load(&self.loader, &self.config, &self.named.adapters)?);
+        let fleet = Arc::new(self.load(&setup, None)?);
         *loaded = Some(Arc::clone(&fleet));
         Ok(fleet)
     }
 
-    fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {
-        let (limits, default) = (self.config.limits, Options::default());
+    fn load(&self, setup: &Setup, before: Option<&Fleet>) -> Result<Fleet, Error> {
+        let sources = Sources {
+            loader: &setup.loader,
+            config: &setup.config,
+            named: &self.named.adapters,
+            discover: self.named.discover && setup.config.source.is_none(),
+            hidden: &self.hidden,
+        };
+        Fleet::load(sources, before)
+    }
+
+    fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {
+        let (limits, default) = (config.limits, Options::default());
         let calls = CallLimits {
             calls: limits.calls_per_adapter,
             timeout: limits.call_timeout.unwrap_or(default.calls.timeout),
@@ -235,14 +369,33 @@ impl App {
             };
             (adapter_id.clone(), own)
         });
-        let options = Options {
+        Options {
             adapter_calls: adapter_calls.collect(),
             runs_in_flight: limits.runs_in_flight.unwrap_or(default.runs_in_flight),
             calls,
             secrets: fleet.secrets.clone(),
+            law: fleet.law.clone(),
+            metrics: self.metrics.clone(),
             ..default
-        };
+        }
+    }
+
+    fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {
+        let options = self.options(&self.setup().config, fleet);
         Ok(Router::new(store, fleet.registry.clone(), options)?)
+    }
+}
+
+impl Setup {
+    fn new(
+        environment: &Environment,
+        config: ConfigFile,
+        named: &Named,
+        notices: &NoticeSink,
+    ) -> Self {
+        let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
+        let loader = Loader { notices: Arc::clone(notices), ..loader };
+        Self { config, loader, fleet: Mutex::default() }
     }
 }
 
@@ -252,7 +405,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Refuses what SQLite would not take for the name of a file.
 fn file_name(path: &Path) -> Result<&Path, Error> {
-    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+    if path.as_os_str().is_empty() || path == Path::new(IN_MEMORY) {
         let message = "it is not the name of a file".to_owned();
         return Err(store::Error::Unopenable { path: path.to_owned(), message }.into());
     }
@@ -263,8 +416,12 @@ fn read_only(path: &Path) -> Result<Store, Error> {
     Ok(Store::open_read_only(file_name(path)?)?)
 }
 
-fn writable(path: &Path) -> Result<Store, Error> {
-    Ok(Store::open(file_name(path)?)?)
+fn writable(path: &Path, metrics: &Metrics) -> Result<Store, Error> {
+    Ok(Store::open_with(file_name(path)?, store_options(metrics))?)
+}
+
+fn store_options(metrics: &Metrics) -> store::Options {
+    store::Options { metrics: metrics.clone(), ..Default::default() }
 }
 
 /// Imports a bundle into a store that nobody sees, to know whether it is worth making one.

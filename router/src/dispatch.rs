@@ -8,27 +8,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 pub(crate) use resuming::Obstacle;
 
+use crate::caller::Caller;
 use crate::event::{Failure, Payload, PlanSource};
-use crate::gate::{self, Effects, Permit, Selection, Source, Verdict};
+use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict};
 use crate::host::{Host, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{Choice, StepError, StepResult, StepStatus};
+use crate::policy::Law;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
 use crate::run::{Illegal, Phase};
 use crate::secret::Secrets;
 use crate::store;
+use crate::trace::TraceContext;
 
 /// What a run needs from its surroundings.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
-    pub(crate) registry: Registry,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) secrets: Secrets,
+    pub(crate) law: Law,
     pub(crate) host: Host,
 }
 
@@ -67,6 +71,18 @@ pub(crate) struct Execution {
     provenance: Option<String>,
     failure: Option<Failure>,
     cancelled: Arc<Cancel>,
+    origin: Origin,
+}
+
+/// Where a run comes from, and who waits for its first commit.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) caller: Option<Arc<Caller>>,
+    /// Somebody asked for it of whom the record does not say enough.
+    pub(crate) stranger: bool,
+    pub(crate) trace: Option<TraceContext>,
+    /// Told when the run is on disk, and before anything is called.
+    pub(crate) accepted: Option<oneshot::Sender<()>>,
 }
 
 /// Whether a caller gave a run up.
@@ -101,6 +117,7 @@ impl Execution {
         request: Request,
         redacted: Redacted,
         cancelled: Arc<Cancel>,
+        origin: Origin,
     ) -> Self {
         let (mode, policy, timeout) = (request.mode(), request.policy(), request.timeout());
         let plan_given = request.plan_given();
@@ -123,6 +140,7 @@ impl Execution {
             provenance: None,
             failure: None,
             cancelled,
+            origin,
         }
     }
 
@@ -156,6 +174,11 @@ impl Execution {
     async fn course(&mut self, around: &Surroundings) -> Result<Option<Failure>, Broken> {
         if self.recorder.run().phase() == Phase::Empty {
             self.record_beginning()?;
+            if let Some(accepted) = self.origin.accepted.take() {
+                self.recorder.commit().await?;
+                // Whoever waited may have gone; the run goes on.
+                drop(accepted.send(()));
+            }
         }
         if self.recorder.run().phase() == Phase::Provenanced {
             return Ok(self.failure_of_steps());
@@ -166,9 +189,11 @@ impl Execution {
         };
         self.record_selection(&selection)?;
         let plan_steps = self.plan.len() as u64;
-        if let Some(max_steps) = self.policy.max_steps.filter(|max| plan_steps > *max) {
+        let allowed = [self.policy.max_steps, around.law.max_steps].into_iter().flatten().min();
+        if let Some(max_steps) = allowed.filter(|max| plan_steps > *max) {
             return Ok(Some(Failure::MaxSteps { max_steps, plan_steps }));
         }
+        self.timeout = [self.timeout, around.law.max_run].into_iter().flatten().min();
         let end = self.timeout.map(|timeout| Instant::now() + timeout);
         self.finish_open_step(around, &selection, end).await?;
         loop {
@@ -195,11 +220,15 @@ impl Execution {
 
     fn record_beginning(&mut self) -> Result<(), Illegal> {
         let header = Arc::clone(self.recorder.header());
+        let caller = self.origin.caller.as_ref().map(|caller| caller.to_json());
+        let trace_id = self.origin.trace.as_ref().map(TraceContext::trace_id_text);
         self.recorder.record(&Payload::RunStarted {
             mode: &header.mode,
             goal: &header.goal,
             request: &self.request,
             continues_on_error: self.policy.on_error == OnError::Continue,
+            caller: caller.as_ref(),
+            trace_id: trace_id.as_deref(),
         })?;
         let plan: Vec<&Object> = match &self.redacted_plan {
             Some(plan) => plan.iter().collect(),
@@ -264,7 +293,14 @@ impl Execution {
             attempt,
         })?;
         adapter_id.clone_into(&mut self.called);
-        let verdict = gate::admit(self.mode, self.policy, chosen, step, &around.secrets);
+        let grounds = Grounds {
+            mode: self.mode,
+            policy: self.policy,
+            law: &around.law,
+            caller: self.origin.caller.as_deref(),
+            secrets: &around.secrets,
+        };
+        let verdict = gate::admit(grounds, chosen, step);
         let (answer, time) = match verdict {
             Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO),
             Verdict::Deny(denial) => (Err(denial), Duration::ZERO),

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 
 use nexus_router_sdk::{AdapterError, Capability};
 
+use crate::caller::Caller;
 use crate::event::Failure;
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
+use crate::policy::{Act, Denial, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::secret::Secrets;
@@ -191,20 +193,35 @@ impl Permit<'_> {
     }
 }
 
-/// Decides about one step.
+/// What a decision rests on besides the step.
+#[derive(Clone, Copy, Debug)]
+pub struct Grounds<'a> {
+    /// Whether calls are made.
+    pub mode: Mode,
+    /// What the caller allows.
+    pub policy: Policy,
+    /// What the operator allows.
+    pub law: &'a Law,
+    /// Who asked.
+    pub caller: Option<&'a Caller>,
+    /// What arguments may refer to.
+    pub secrets: &'a Secrets,
+}
+
+/// Decides about one step. Rules and roles hold for simulations too, so that a dry run tells what would be
+/// denied.
 #[must_use]
-pub fn admit<'a>(
-    mode: Mode,
-    policy: Policy,
-    selected: &'a Selected,
-    step: &'a Step,
-    secrets: &'a Secrets,
-) -> Verdict<'a> {
+pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
+    let Grounds { mode, policy, law, caller, secrets } = grounds;
+    let adapter = &selected.adapter;
+    let adapter_id = adapter.adapter_id();
+    let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+    if let Err(Denial { code, message, details }) = law.judge(caller, act) {
+        return deny(code, message, details.to_serde().into());
+    }
     if mode == Mode::DryRun {
         return Verdict::Simulate;
     }
-    let adapter = &selected.adapter;
-    let adapter_id = adapter.adapter_id();
     if !adapter.capabilities().contains(&Capability::Apply) {
         let message =
             format!("Adapter '{adapter_id}' lacks required capability 'apply' for apply mode");
@@ -215,6 +232,10 @@ pub fn admit<'a>(
             "required_capability": "apply",
         });
         return deny("CAPABILITY_MISSING", message, details);
+    }
+    if !law.apply {
+        let message = "The operator does not allow apply (policy.apply=false).".to_owned();
+        return deny("PERMISSION_DENIED", message, serde_json::json!({ "denied_by": "operator" }));
     }
     if !policy.allow_apply {
         let message = "Policy does not allow apply (allow_apply=false).".to_owned();

@@ -33,6 +33,24 @@ impl Default for CallLimits {
     }
 }
 
+/// What all adapters may do, and what single ones may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeatLimits<'a> {
+    pub(crate) all: &'a CallLimits,
+    pub(crate) own: &'a BTreeMap<String, CallLimits>,
+    /// Runs that may be under way, none of which needs more than one seat at a time.
+    pub(crate) in_flight: usize,
+}
+
+/// How many calls of an adapter are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Calls that it carries out at once.
+    pub calls: usize,
+    /// Calls that it carries out now, also those that nobody waits for any more.
+    pub busy: usize,
+}
+
 /// The places in which calls are carried out.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -44,6 +62,7 @@ pub(crate) struct Host {
 #[derive(Debug)]
 struct Seats {
     free: Arc<Semaphore>,
+    calls: usize,
     timeout: Duration,
 }
 
@@ -68,21 +87,33 @@ pub(crate) struct Patience<'a> {
 }
 
 impl Host {
+    /// Makes the seats. An adapter that was there before keeps those who sit on its seats.
     pub(crate) fn new(
         runtime: Handle,
         registry: &Registry,
-        limits: &CallLimits,
-        of_adapter: &BTreeMap<String, CallLimits>,
-        in_flight: usize,
+        limits: SeatLimits<'_>,
+        before: Option<&Self>,
     ) -> Self {
         let seat = |adapter: &Adapter| {
             let adapter_id = adapter.adapter_id().to_owned();
-            let limits = of_adapter.get(&adapter_id).unwrap_or(limits);
-            let suits = if adapter.starts_at_once() { in_flight } else { BLOCKING_CALLS };
-            let calls = limits.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
-            (adapter_id, Seats { free: Arc::new(Semaphore::new(calls)), timeout: limits.timeout })
+            let own = limits.own.get(&adapter_id).unwrap_or(limits.all);
+            let suits = if adapter.starts_at_once() { limits.in_flight } else { BLOCKING_CALLS };
+            let calls = own.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
+            let known = before.and_then(|before| before.seats.get(&adapter_id));
+            let free = match known {
+                Some(seats) if seats.calls == calls => Arc::clone(&seats.free),
+                _ => Arc::new(Semaphore::new(calls)),
+            };
+            (adapter_id, Seats { free, calls, timeout: own.timeout })
         };
         Self { runtime, seats: registry.adapters().map(seat).collect() }
+    }
+
+    /// Returns how many calls of an adapter are under way, of how many.
+    pub(crate) fn occupancy(&self, adapter_id: &str) -> Option<Occupancy> {
+        let seats = self.seats.get(adapter_id)?;
+        let busy = seats.calls.saturating_sub(seats.free.available_permits());
+        Some(Occupancy { calls: seats.calls, busy })
     }
 
     /// Makes the call, and uses up the permit. `slow` is told when the call takes its time.

@@ -14,6 +14,10 @@ pub mod json;
 
 pub mod secret;
 
+pub mod role;
+
+pub mod caller;
+
 pub mod request;
 
 pub mod event;
@@ -43,6 +47,10 @@ pub mod loader;
 pub mod check;
 
 pub mod registry;
+
+pub mod policy;
+
+pub mod toolspec;
 
 pub mod gate;
 

@@ -176,6 +176,17 @@ impl Loader {
         self.load_here(&opened)
     }
 
+    /// Returns the digest of the library that would be loaded now; the built-in adapter has none.
+    ///
+    /// # Errors
+    /// [`AdapterLoadError`] when there is no such library, or it is no adapter.
+    pub fn digest(&self, request: &LoadRequest<'_>) -> Result<Option<Digest>, AdapterLoadError> {
+        if request.factory_ref == Adapter::NULL_REF {
+            return Ok(None);
+        }
+        Ok(Some(self.prepare(request)?.digest()))
+    }
+
     /// Reads the metadata of every factory of a library, without running any code of it.
     ///
     /// # Errors

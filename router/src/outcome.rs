@@ -280,6 +280,8 @@ fn result_json(result: &StepResult) -> Value {
 pub(crate) struct Recorded {
     /// The request without its goal and its plan.
     pub(crate) request: Object,
+    /// Who asked for it.
+    pub(crate) caller: Option<Object>,
     /// The plan.
     pub(crate) plan: Vec<Object>,
     /// Whether the request had a plan.
@@ -322,6 +324,8 @@ impl Recorded {
             Kind::RunStarted => {
                 let request = payload.remove("request").and_then(Value::into_object);
                 self.request = request.unwrap_or_default();
+                self.caller =
+                    payload.remove("caller").map(|caller| caller.into_object().unwrap_or_default());
             }
             Kind::PlanCreated => {
                 self.plan_given = !payload.contains_key("source");

@@ -1,35 +1,43 @@
 //! The router: takes requests, carries them out, and answers when the record is durable.
 
+mod answer;
+mod carried;
 mod error;
+mod live;
+mod recorded;
+mod submission;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::clock::Clock;
-use crate::digest::Digest;
-use crate::dispatch::{Broken, Cancel, Execution, Redacted, Surroundings};
-use crate::event::Failure;
-use crate::host::Host;
-use crate::id;
-use crate::json::{self, Value};
-use crate::outcome::{Outcome, StepStatus};
+use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
+use crate::host::{Host, SeatLimits};
+use crate::outcome::Outcome;
+use crate::policy::Law;
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
-use crate::request::{Request, Step};
 use crate::run::Phase;
 use crate::secret::Secrets;
 use crate::store::{self, Claim, Header, Orphan, Store};
 
-pub use crate::host::CallLimits;
+pub use crate::host::{CallLimits, Occupancy};
 pub use crate::recover::{How, Recovered, Resumable};
+pub use answer::response;
 pub use error::Error;
+pub use submission::{Accepted, Submission, UnderWay};
+
+use answer::answer;
+use carried::Carried;
+use live::Live;
+use recorded::{claim, redact};
 
 /// Runs that may be under way at once, by default.
 const RUNS_IN_FLIGHT: usize = 16_384;
@@ -47,6 +55,8 @@ pub struct Options {
     pub adapter_calls: BTreeMap<String, CallLimits>,
     /// The secrets that arguments may refer to, and that are kept out of the record.
     pub secrets: Secrets,
+    /// What the operator lays down for every run.
+    pub law: Law,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -60,6 +70,7 @@ impl Default for Options {
             calls: CallLimits::default(),
             adapter_calls: BTreeMap::new(),
             secrets: Secrets::empty(),
+            law: Law::default(),
             clock: Clock::System,
             threads: None,
         }
@@ -76,9 +87,10 @@ pub struct Router {
 struct Inner {
     store: Store,
     clock: Clock,
-    around: Surroundings,
+    /// Replaced as a whole; a run keeps to what it began with.
+    around: RwLock<Arc<Surroundings>>,
     in_flight: Arc<Semaphore>,
-    limit: usize,
+    limit: AtomicUsize,
     live: Mutex<HashMap<String, Arc<Cancel>>>,
     runtime: Option<Runtime>,
 }
@@ -99,7 +111,7 @@ impl Router {
     /// When the default adapter is not registered, or there are no threads.
     pub fn new(store: Store, registry: Registry, options: Options) -> Result<Self, Error> {
         registry.get_default()?;
-        let Options { runs_in_flight, calls, adapter_calls, secrets, clock, threads } = options;
+        let Options { clock, threads, runs_in_flight, .. } = options;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         if let Some(threads) = threads {
             builder.worker_threads(threads.max(1));
@@ -110,14 +122,14 @@ impl Router {
             .enable_time()
             .build()
             .map_err(|error| Error::Threads(error.to_string()))?;
-        let host =
-            Host::new(runtime.handle().clone(), &registry, &calls, &adapter_calls, runs_in_flight);
+        let around = surroundings(runtime.handle(), registry, options, None);
+        let runs_in_flight = runs_in_flight.min(Semaphore::MAX_PERMITS);
         let inner = Inner {
             store,
             clock,
-            around: Surroundings { registry, secrets, host },
-            in_flight: Arc::new(Semaphore::new(runs_in_flight.min(Semaphore::MAX_PERMITS))),
-            limit: runs_in_flight,
+            around: RwLock::new(Arc::new(around)),
+            in_flight: Arc::new(Semaphore::new(runs_in_flight)),
+            limit: AtomicUsize::new(runs_in_flight),
             live: Mutex::default(),
             runtime: Some(runtime),
         };
@@ -132,14 +144,45 @@ impl Router {
 
     /// Returns the adapters.
     #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.inner.around.registry
+    pub fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.inner.around().registry)
+    }
+
+    /// Puts other adapters, secrets, limits and another law in the place of the present ones. Runs that are
+    /// under way keep to what they began with. The clock and the threads stay.
+    ///
+    /// # Errors
+    /// When the default adapter is not registered. Then nothing was changed.
+    pub fn replace(&self, registry: Registry, options: Options) -> Result<(), Error> {
+        registry.get_default()?;
+        let Some(runtime) = &self.inner.runtime else { return Ok(()) };
+        let limit = options.runs_in_flight.min(Semaphore::MAX_PERMITS);
+        let before = self.inner.around();
+        let around = surroundings(runtime.handle(), registry, options, Some(&before.host));
+        let mut place = self.inner.around.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(around);
+        drop(place);
+        self.inner.limit_runs(limit, runtime);
+        drop(runtime.spawn(retire(before)));
+        Ok(())
+    }
+
+    /// Returns how many calls an adapter carries out at once, and how many more it could now.
+    #[must_use]
+    pub fn seats(&self, adapter_id: &str) -> Option<Occupancy> {
+        self.inner.around().host.occupancy(adapter_id)
+    }
+
+    /// Returns how many runs may be under way.
+    #[must_use]
+    pub fn runs_limit(&self) -> usize {
+        self.inner.limit.load(Ordering::Relaxed)
     }
 
     /// Returns how many runs are under way.
     #[must_use]
     pub fn runs_in_flight(&self) -> usize {
-        self.inner.limit - self.inner.in_flight.available_permits()
+        self.runs_limit().saturating_sub(self.inner.in_flight.available_permits())
     }
 
     /// Carries out a request. The answer comes when its record is durable. A run goes on to its end also
@@ -147,19 +190,39 @@ impl Router {
     ///
     /// # Errors
     /// See [`Error`]. An operational error of an adapter is none: the outcome tells it.
-    pub async fn run(&self, request: Request) -> Result<Outcome, Error> {
+    pub async fn run(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
         let permit = self.inner.enter()?;
-        let run = Arc::clone(&self.inner).run(request, id::run_id(), permit, Commits::Together);
-        Carried { run: Some(Box::pin(run)), inner: Arc::clone(&self.inner) }.await
+        let run = Arc::clone(&self.inner).run(request.into(), permit, Commits::Together, None);
+        Carried::new(&self.inner, run).await
+    }
+
+    /// Takes a request, and returns as soon as it is on disk and before anything is called. The run goes on
+    /// to its end whether anybody waits for it or not.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), for what is known by then.
+    pub async fn accept(&self, request: impl Into<Submission>) -> Result<Accepted, Error> {
+        let submission = request.into();
+        let permit = self.inner.enter()?;
+        let Some(runtime) = &self.inner.runtime else { return Err(closed()) };
+        let (accepted, told) = oneshot::channel();
+        let run_id = submission.run_id.clone();
+        let run = Arc::clone(&self.inner);
+        let run = run.run(submission, permit, Commits::Together, Some(accepted));
+        let mut run = UnderWay { run_id, task: runtime.spawn(run) };
+        match told.await {
+            Ok(()) => Ok(Accepted::UnderWay(run)),
+            Err(_) => run.outcome().await.map(|outcome| Accepted::Over(Box::new(outcome))),
+        }
     }
 
     /// Carries out a request on the calling thread's time, for hosts that are not asynchronous.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_blocking(&self, request: Request) -> Result<Outcome, Error> {
+    pub fn run_blocking(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
         let permit = self.inner.enter()?;
-        self.wait(Arc::clone(&self.inner).run(request, id::run_id(), permit, Commits::Here))
+        self.wait(Arc::clone(&self.inner).run(request.into(), permit, Commits::Here, None))
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -169,7 +232,7 @@ impl Router {
         }
         match &self.inner.runtime {
             Some(runtime) => runtime.block_on(future),
-            None => Err(Error::Threads("the router is closed".to_owned())),
+            None => Err(closed()),
         }
     }
 
@@ -192,7 +255,7 @@ impl Router {
     /// When the store cannot be read or written.
     pub async fn recover(&self, resumable: Resumable) -> Result<Vec<Recovered>, Error> {
         let inner = Arc::clone(&self.inner);
-        let run = Box::pin(async move {
+        let run = async move {
             let orphans = inner.ask(Store::adopt_orphans).await?;
             let tasks: Vec<_> = orphans
                 .into_iter()
@@ -215,8 +278,8 @@ impl Router {
                 }
             }
             Ok(recovered)
-        });
-        Carried { run: Some(run), inner: Arc::clone(&self.inner) }.await
+        };
+        Carried::new(&self.inner, run).await
     }
 
     /// Takes over the runs whose process is gone, on the calling thread's time.
@@ -228,56 +291,48 @@ impl Router {
     }
 }
 
-/// Work that goes on when nobody waits for it any more.
-///
-/// Whoever waits carries it on; so a run costs no thread a wake-up. When they let go of it, a thread of the
-/// router takes it over.
-struct Carried<T: Send + 'static> {
-    run: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    inner: Arc<Inner>,
-}
-
-impl<T: Send + 'static> Future for Carried<T> {
-    type Output = T;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let this = self.get_mut();
-        // The clock and the threads are the router's, whatever the caller has.
-        let _here = this.inner.runtime.as_ref().map(Runtime::enter);
-        let Some(run) = &mut this.run else { return Poll::Pending };
-        let answer = std::task::ready!(run.as_mut().poll(context));
-        this.run = None;
-        Poll::Ready(answer)
-    }
-}
-
-impl<T: Send + 'static> Drop for Carried<T> {
-    fn drop(&mut self) {
-        // One that panicked cannot go on.
-        if std::thread::panicking() {
-            return;
-        }
-        if let (Some(run), Some(runtime)) = (self.run.take(), &self.inner.runtime) {
-            drop(runtime.spawn(run));
-        }
-    }
-}
-
 impl Inner {
     fn enter(&self) -> Result<OwnedSemaphorePermit, Error> {
         let permit = Arc::clone(&self.in_flight).try_acquire_owned();
-        permit.map_err(|_| Error::Busy { limit: self.limit })
+        permit.map_err(|_| Error::Busy { limit: self.limit.load(Ordering::Relaxed) })
+    }
+
+    fn around(&self) -> Arc<Surroundings> {
+        Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets more or fewer runs be under way. Those that are too many now are let finish.
+    fn limit_runs(&self, limit: usize, runtime: &Runtime) {
+        let before = self.limit.swap(limit, Ordering::Relaxed);
+        if let Some(more) = limit.checked_sub(before) {
+            return self.in_flight.add_permits(more);
+        }
+        let fewer = before - limit;
+        let rest = fewer - self.in_flight.forget_permits(fewer);
+        if let Ok(rest) = u32::try_from(rest)
+            && rest > 0
+        {
+            let in_flight = Arc::clone(&self.in_flight);
+            drop(runtime.spawn(async move {
+                if let Ok(permits) = in_flight.acquire_many(rest).await {
+                    permits.forget();
+                }
+            }));
+        }
     }
 
     async fn run(
         self: Arc<Self>,
-        request: Request,
-        run_id: String,
+        submission: Submission,
         permit: OwnedSemaphorePermit,
         commits: Commits,
+        accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
-        let redacted = redact(&self.around.secrets, &request);
-        let claim = request.idempotency_key().map(|key| claim(key, &request, &redacted));
+        let Submission { request, run_id, caller, trace } = submission;
+        let around = self.around();
+        let redacted = redact(&around.secrets, &request);
+        let claim =
+            request.idempotency_key().map(|key| claim(key, caller.as_deref(), &request, &redacted));
         if let Some(claim) = &claim
             && let Some(outcome) = self.earlier(claim).await?
         {
@@ -294,19 +349,21 @@ impl Inner {
         let live = Live::enter(&self, run_id, &cancel);
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
-        let execution = Execution::begin(recorder, request, redacted, cancel);
-        let answer = self.carry_out(execution, claim).await;
+        let origin = Origin { caller, stranger: false, trace, accepted };
+        let execution = Execution::begin(recorder, request, redacted, cancel, origin);
+        let answer = self.carry_out(&around, execution, claim).await;
         drop((live, permit));
         answer
     }
 
     async fn carry_out(
         self: &Arc<Self>,
+        around: &Surroundings,
         mut execution: Execution,
         claim: Option<Claim>,
     ) -> Result<Outcome, Error> {
         let run_id = execution.recorder().header().run_id.clone();
-        let broken = match execution.carry_out(&self.around).await {
+        let broken = match execution.carry_out(around).await {
             Ok(()) => return answer(execution.into_outcome()),
             Err(broken) => broken,
         };
@@ -337,9 +394,9 @@ impl Inner {
         let cancel = Arc::new(Cancel::default());
         let run_id = orphan.log.record.header.run_id.clone();
         let live = Live::enter(self, run_id, &cancel);
+        let around = self.around();
         let recovered =
-            recover::recover(&self.store, self.clock, &self.around, orphan, resumable, cancel)
-                .await;
+            recover::recover(&self.store, self.clock, &around, orphan, resumable, cancel).await;
         drop(live);
         recovered
     }
@@ -387,96 +444,30 @@ impl Inner {
     }
 }
 
-/// Turns a bug into an error, and anything else into an answer.
-fn answer(outcome: Outcome) -> Result<Outcome, Error> {
-    if outcome.reason.as_deref() != Some(Failure::BUG) {
-        return Ok(outcome);
+fn closed() -> Error {
+    Error::Threads("the router is closed".to_owned())
+}
+
+fn surroundings(
+    runtime: &Handle,
+    registry: Registry,
+    options: Options,
+    before: Option<&Host>,
+) -> Surroundings {
+    let Options { calls, adapter_calls, runs_in_flight, secrets, law, .. } = options;
+    let limits = SeatLimits { all: &calls, own: &adapter_calls, in_flight: runs_in_flight };
+    let host = Host::new(runtime.clone(), &registry, limits, before);
+    Surroundings { registry: Arc::new(registry), secrets, law, host }
+}
+
+/// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for
+/// what they do at their end.
+async fn retire(before: Arc<Surroundings>) {
+    while Arc::strong_count(&before) > 1 {
+        tokio::time::sleep(RETIRING).await;
     }
-    let failed = outcome.results.iter().rfind(|result| result.status == StepStatus::Error);
-    let (step_id, code, message) = match failed.map(|result| (&result.step_id, &result.error)) {
-        Some((step_id, Some(error))) => {
-            (step_id.clone(), error.code.clone(), error.message.clone())
-        }
-        _ => <(String, String, String)>::default(),
-    };
-    let run_id = outcome.run_id.clone();
-    Err(Error::Bug { run_id, step_id, code, message, outcome: Box::new(outcome) })
+    drop(tokio::task::spawn_blocking(move || drop(before)));
 }
 
-/// Returns what is recorded of a request where that differs from what was given.
-fn redact(secrets: &Secrets, request: &Request) -> Redacted {
-    let plan: Vec<_> =
-        request.plan().iter().map(|step| secrets.redact_object(step.raw())).collect();
-    let plan = plan.iter().any(Option::is_some).then(|| {
-        let steps = plan.into_iter().zip(request.plan());
-        steps.map(|(redacted, step)| redacted.unwrap_or_else(|| Step::raw(step).clone())).collect()
-    });
-    Redacted { request: secrets.redact_object(request.raw()), plan }
-}
-
-/// Binds a key to a request. Neither is stored as it is: both may hold a secret, so the key is hashed, and
-/// so is what is recorded of the request.
-fn claim(key: &str, request: &Request, redacted: &Redacted) -> Claim {
-    let mut text = String::new();
-    json::write_canonical_object(&mut text, redacted.request.as_ref().unwrap_or(request.raw()));
-    match &redacted.plan {
-        Some(plan) => {
-            plan.iter().for_each(|step| json::write_canonical_object(&mut text, step));
-        }
-        None => {
-            let steps = request.plan().iter();
-            steps.for_each(|step| json::write_canonical_object(&mut text, step.raw()));
-        }
-    }
-    let key = Digest::of(key.as_bytes()).to_string();
-    Claim { key, request_digest: Digest::of(text.as_bytes()) }
-}
-
-/// The entry of a run among those that can be cancelled.
-struct Live {
-    inner: Arc<Inner>,
-    run_id: String,
-}
-
-impl Live {
-    fn enter(inner: &Arc<Inner>, run_id: String, cancel: &Arc<Cancel>) -> Self {
-        let mut live = inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.insert(run_id.clone(), Arc::clone(cancel));
-        drop(live);
-        Self { inner: Arc::clone(inner), run_id }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run_id);
-        // A mistake of ours must not leave the run under way with nobody to carry it out.
-        if std::thread::panicking()
-            && let Some(runtime) = &self.inner.runtime
-        {
-            let (inner, run_id) = (Arc::clone(&self.inner), self.run_id.clone());
-            drop(runtime.spawn(async move { inner.give_up(&run_id).await }));
-        }
-    }
-}
-
-/// Returns the response as JSON, also where the answer is an error that carries a run.
-#[must_use]
-pub fn response(answer: &Result<Outcome, Error>) -> Value {
-    match answer {
-        Ok(outcome) => outcome.to_json(),
-        Err(error) => {
-            let known = error.outcome().and_then(|outcome| outcome.to_json().into_object());
-            let mut response = known.unwrap_or_default();
-            let mut shown = json::Object::new();
-            shown.insert("code", error.code());
-            shown.insert("message", error.to_string());
-            shown.insert("hint", error.hint());
-            if let Some(run_id) = error.run_id() {
-                shown.insert("run_id", run_id);
-            }
-            response.insert("error", shown);
-            Value::Object(response)
-        }
-    }
-}
+/// How often it is seen whether replaced adapters are still in use.
+const RETIRING: Duration = Duration::from_millis(100);

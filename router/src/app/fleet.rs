@@ -1,84 +1,205 @@
-//! The adapters of a router, loaded as the operator says, and every secret that they were given.
+//! The adapters of a router, loaded as the operator says, with the tools and the law that go with them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::error::Error;
+use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile};
 use crate::loader::{Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink};
+use crate::policy::Law;
 use crate::registry::Registry;
 use crate::secret::{Secrets, secret_values};
+use crate::toolspec::Tools;
+
+/// What is kept out of the texts of adapters. Shared with every adapter that was ever loaded, because one
+/// of them may tell later what another was given.
+pub(super) type Hidden = Arc<RwLock<Secrets>>;
 
 /// Loaded adapters.
 #[derive(Debug)]
 pub(super) struct Fleet {
     pub(super) registry: Registry,
     pub(super) secrets: Secrets,
+    pub(super) tools: Tools,
+    pub(super) law: Law,
     /// Calls at once and time per call, for adapters that have their own.
     pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
+    members: Vec<Member>,
+    /// Adapters beside the program that were not loaded, and why.
+    pub(super) passed_over: Vec<(String, String)>,
+}
+
+/// A loaded adapter with what it was made of.
+#[derive(Clone, Debug)]
+struct Member {
+    entry: AdapterEntry,
+    config: Value,
+    adapter: Adapter,
+}
+
+/// What a reload did to the adapters, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Those that were not there before.
+    pub added: Vec<String>,
+    /// Those that are not there any more.
+    pub removed: Vec<String>,
+    /// Those that were made anew: other bytes, or another configuration.
+    pub replaced: Vec<String>,
+    /// Those that stayed as they are.
+    pub kept: Vec<String>,
+}
+
+/// Where adapters come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources<'a> {
+    pub(super) loader: &'a Loader,
+    pub(super) config: &'a ConfigFile,
+    pub(super) named: &'a [AdapterEntry],
+    /// Take what is beside the program when nobody says which adapters there are.
+    pub(super) discover: bool,
+    pub(super) hidden: &'a Hidden,
 }
 
 impl Fleet {
     /// Loads the adapters of a configuration, and those that are named besides. The built-in one is always
-    /// there.
-    pub(super) fn load(
-        loader: &Loader,
-        config: &ConfigFile,
-        named: &[AdapterEntry],
-    ) -> Result<Self, Error> {
+    /// there. What was loaded before and is the same now stays.
+    pub(super) fn load(sources: Sources<'_>, before: Option<&Self>) -> Result<Self, Error> {
+        let Sources { loader, config, named, discover, hidden } = sources;
         let secrets = Secrets::from_sources(&config.secrets, config::variable)
             .map_err(|source| Error::Secret { place: "router.toml".to_owned(), source })?;
-        let entries: Vec<(&AdapterEntry, Value)> = named
+        let wanted: Vec<(&AdapterEntry, Value)> = named
             .iter()
             .chain(&config.adapters)
             .map(|entry| Ok((entry, resolved(entry, &secrets)?)))
             .collect::<Result<_, Error>>()?;
         // All of them, before the first one is loaded: one adapter may tell what another was given.
-        let hidden = entries.iter().filter_map(|(_, config)| config.as_object());
-        let secrets = secrets.with_hidden_values(hidden.flat_map(secret_values));
-        let notices = scrubbed(&loader.notices, &secrets);
-        let loader = Loader { notices, ..loader.clone() };
-        let mut adapters = Vec::with_capacity(entries.len());
-        for (entry, config) in &entries {
-            let request = LoadRequest {
-                factory_ref: &entry.factory_ref,
-                adapter_id: entry.id.as_deref(),
-                config,
-                pin: entry.pin,
-            };
-            adapters.push(loader.load(&request).map_err(|error| without(&secrets, &error))?);
+        let given = wanted.iter().filter_map(|(_, config)| config.as_object());
+        let secrets = secrets.with_hidden_values(given.flat_map(secret_values));
+        let loader = Loader { notices: scrubbed(&loader.notices, hidden), ..loader.clone() };
+        // What adapters say while they are made must be free of the new secrets already.
+        let former = hide(hidden, secrets.clone());
+        let loaded = wanted
+            .iter()
+            .map(|(entry, config)| {
+                let adapter = same(&loader, before, entry, config)
+                    .map_or_else(|| loader.load(&load_request(entry, config)), Ok);
+                let adapter = adapter.map_err(|error| without(&secrets, &error))?;
+                Ok(Member { entry: (*entry).clone(), config: config.clone(), adapter })
+            })
+            .collect::<Result<Vec<Member>, Error>>();
+        let mut members = loaded.inspect_err(|_| drop(hide(hidden, former)))?;
+        let mut passed_over = Vec::new();
+        if discover && members.is_empty() {
+            (members, passed_over) = beside(&loader, before);
         }
-        let limits = entries.iter().zip(&adapters).map(|((entry, _), adapter)| {
+        let limits = members.iter().map(|member| {
+            let Member { entry, adapter, .. } = member;
             (adapter.adapter_id().to_owned(), (entry.calls, entry.timeout))
         });
         let limits = limits.filter(|(_, own)| *own != (None, None)).collect();
-        let default = default_adapter(config, named, &adapters);
-        let mut registry = Registry::new(default);
+        let mut registry = Registry::new(default_adapter(config, named, &members));
         registry.register(Adapter::null())?;
-        for adapter in adapters {
+        for Member { adapter, .. } in &members {
             // The built-in one is there already, and there is only one of it.
             if adapter.factory_ref() != Adapter::NULL_REF {
-                registry.register(adapter)?;
+                registry.register(adapter.clone())?;
             }
         }
         registry.get_default()?;
-        Ok(Self { registry, secrets, limits })
+        let tools = Tools::new(&config.tools, &registry)?;
+        let law = Law::new(&config.policy, tools.classes());
+        Ok(Self { registry, secrets, tools, law, limits, members, passed_over })
     }
+
+    /// Tells what is different from before.
+    pub(super) fn changes_since(&self, before: &Self) -> Changes {
+        let find = |fleet: &Self, adapter_id: &str| {
+            let mut members = fleet.members.iter().map(|member| member.adapter.clone());
+            members.find(|adapter| adapter.adapter_id() == adapter_id)
+        };
+        let mut changes = Changes::default();
+        for Member { adapter, .. } in &self.members {
+            let list = match find(before, adapter.adapter_id()) {
+                None => &mut changes.added,
+                Some(old) if old.is_same_instance(adapter) => &mut changes.kept,
+                Some(_) => &mut changes.replaced,
+            };
+            list.push(adapter.adapter_id().to_owned());
+        }
+        let gone = before.members.iter().map(|member| member.adapter.adapter_id());
+        let gone = gone.filter(|adapter_id| find(self, adapter_id).is_none());
+        changes.removed = gone.map(str::to_owned).collect();
+        changes
+    }
+}
+
+fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'a> {
+    LoadRequest {
+        factory_ref: &entry.factory_ref,
+        adapter_id: entry.id.as_deref(),
+        config,
+        pin: entry.pin,
+    }
+}
+
+/// Returns the adapter that was made of the same bytes in the same way.
+fn same(
+    loader: &Loader,
+    before: Option<&Fleet>,
+    entry: &AdapterEntry,
+    config: &Value,
+) -> Option<Adapter> {
+    let member = before?.members.iter().find(|member| {
+        let AdapterEntry { factory_ref, id, pin, .. } = &member.entry;
+        (factory_ref, id, pin) == (&entry.factory_ref, &entry.id, &entry.pin)
+            && member.config == *config
+    })?;
+    let now = loader.digest(&load_request(entry, config)).ok()?;
+    (member.adapter.digest() == now).then(|| member.adapter.clone())
+}
+
+/// Loads what can be loaded without a configuration, and tells what cannot.
+fn beside(loader: &Loader, before: Option<&Fleet>) -> (Vec<Member>, Vec<(String, String)>) {
+    let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
+    for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
+        if let Some(problem) = listed.problem {
+            passed_over.push((listed.factory_ref, problem.to_string()));
+            continue;
+        }
+        let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
+        let config = Value::Object(serde_json::Map::new());
+        let known = same(loader, before, &entry, &config);
+        match known.map_or_else(|| loader.load(&load_request(&entry, &config)), Ok) {
+            Ok(adapter) => {
+                let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
+                if members.iter().any(taken) {
+                    let why = format!("there is another adapter '{}'", adapter.adapter_id());
+                    passed_over.push((listed.factory_ref, why));
+                } else {
+                    members.push(Member { entry, config, adapter });
+                }
+            }
+            Err(error) => passed_over.push((listed.factory_ref, error.to_string())),
+        }
+    }
+    (members, passed_over)
 }
 
 /// Chooses the adapter of steps that name none: the first that was named for this very use, the one that
 /// the configuration says, its only one, or the built-in one.
-fn default_adapter(config: &ConfigFile, named: &[AdapterEntry], loaded: &[Adapter]) -> String {
-    let only = |loaded: &[Adapter]| match loaded {
-        [one] => Some(one.adapter_id().to_owned()),
-        _ => None,
-    };
+fn default_adapter(config: &ConfigFile, named: &[AdapterEntry], loaded: &[Member]) -> String {
+    let id = |member: &Member| member.adapter.adapter_id().to_owned();
     let chosen = match (named, loaded) {
-        ([_, ..], [first, ..]) => Some(first.adapter_id().to_owned()),
-        _ => config.default_adapter.clone().or_else(|| only(loaded)),
+        ([_, ..], [first, ..]) => Some(id(first)),
+        _ => config.default_adapter.clone().or_else(|| match loaded {
+            [one] => Some(id(one)),
+            _ => None,
+        }),
     };
     chosen.unwrap_or_else(|| Adapter::null().adapter_id().to_owned())
 }
@@ -106,10 +227,16 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
     }
 }
 
-/// Returns a sink that passes notices on without secrets.
-fn scrubbed(sink: &NoticeSink, secrets: &Secrets) -> NoticeSink {
-    let (sink, secrets) = (Arc::clone(sink), secrets.clone());
+/// Hides other secrets from now on, and returns those that were hidden.
+fn hide(hidden: &Hidden, secrets: Secrets) -> Secrets {
+    std::mem::replace(&mut hidden.write().unwrap_or_else(PoisonError::into_inner), secrets)
+}
+
+/// Returns a sink that passes notices on without what is hidden by then.
+fn scrubbed(sink: &NoticeSink, hidden: &Hidden) -> NoticeSink {
+    let (sink, hidden) = (Arc::clone(sink), Arc::clone(hidden));
     Arc::new(move |notice| {
+        let secrets = hidden.read().unwrap_or_else(PoisonError::into_inner).clone();
         sink(match notice {
             Notice::Log { level, message, fields, call_id } => Notice::Log {
                 level,

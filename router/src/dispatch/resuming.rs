@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Broken, Cancel, Execution, Surroundings};
+use crate::caller::Caller;
 use crate::gate::Selection;
 use crate::json::Value;
 use crate::loader::Adapter;
@@ -33,8 +34,13 @@ impl Execution {
             called,
             called_external,
             results,
+            caller,
             ..
         } = recorded;
+        let known = caller.as_ref().map(Caller::read);
+        let stranger = known == Some(None);
+        let origin =
+            super::Origin { caller: known.flatten().map(Arc::new), stranger, ..Default::default() };
         let mut whole = request.clone();
         whole.insert("goal", recorder.header().goal.as_str());
         let steps = plan.iter().cloned().map(Value::Object).collect::<Vec<_>>();
@@ -61,6 +67,7 @@ impl Execution {
             provenance: recorded.provenance,
             failure: None,
             cancelled,
+            origin,
         }
     }
 
@@ -87,6 +94,9 @@ impl Execution {
             return obstacle(
                 "another router began it, and does not say how it is to go on".to_owned(),
             );
+        }
+        if self.origin.stranger {
+            return obstacle("whoever asked for it is not known here".to_owned());
         }
         if self.redacted_plan.is_some() {
             let why = "its plan cannot be read back; secrets were taken out before it was recorded";

@@ -19,6 +19,10 @@ pub enum Payload<'a> {
         request: &'a Object,
         /// Whether steps go on after one that failed, as the request says.
         continues_on_error: bool,
+        /// Who asked for it, if that is known.
+        caller: Option<&'a Object>,
+        /// The trace that it is a part of, if there is one.
+        trace_id: Option<&'a str>,
     },
     /// The plan is fixed.
     PlanCreated {
@@ -333,9 +337,15 @@ impl Payload<'_> {
     pub fn write(&self, out: &mut String) {
         let mut object = ObjectText::open(out);
         match self {
-            Self::RunStarted { mode, goal, request, .. } => {
+            Self::RunStarted { mode, goal, request, caller, trace_id, .. } => {
+                if let Some(caller) = caller {
+                    object.object("caller", caller);
+                }
                 object.text("goal", goal).text("mode", mode).object("request", request);
                 object.text("router_version", env!("CARGO_PKG_VERSION"));
+                if let Some(trace_id) = trace_id {
+                    object.text("trace_id", trace_id);
+                }
             }
             Self::PlanCreated { plan, source, redacted } => {
                 object.field("plan", |out| {

@@ -81,6 +81,12 @@ impl Adapter {
     /// The ref under which the built-in adapter is listed and loaded.
     pub const NULL_REF: &str = "builtin:null";
 
+    /// Says whether this is the very same instance.
+    #[must_use]
+    pub fn is_same_instance(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Returns the built-in adapter that stands in for dry runs and can do nothing else.
     #[must_use]
     pub fn null() -> Self {

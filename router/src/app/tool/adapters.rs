@@ -38,7 +38,7 @@ pub(super) fn validate(app: &App, request: Value) -> Result<Value, Error> {
     let request = Members::read(request, &["factory_ref", "config", "strict"])?;
     let (factory_ref, config, strictness) = examination(app, &request)?;
     let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
-    let validation = check::validate(&app.loader, &request, strictness)?;
+    let validation = check::validate(&app.setup().loader, &request, strictness)?;
     Ok(Value::from(&validation.to_json()))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn inspect(app: &App, request: Value) -> Result<Value, Error> {
     let (factory_ref, config, strictness) = examination(app, &request)?;
     let rendered = request.switch("render", Switch::Off)?;
     let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
-    let inspection = check::inspect(&app.loader, &request, strictness)?;
+    let inspection = check::inspect(&app.setup().loader, &request, strictness)?;
     let mut response = Value::from(&inspection.to_json());
     if let (Switch::On, Value::Object(members)) = (rendered, &mut response) {
         members.insert("rendered", inspection.render());
@@ -81,7 +81,7 @@ pub(super) fn docs(app: &App, request: Value) -> Result<Value, Error> {
     let header = request.switch("include_header", Switch::On)?;
     // The document has no footer; who leaves it out gets the same.
     request.switch("include_footer", Switch::On)?;
-    let entries = doc_entries(&app.loader);
+    let entries = doc_entries(&app.setup().loader);
     let text = check::docs::markdown(&entries, title);
     let markdown = match header {
         Switch::On => text,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{Absent, App, Error, try_import};
+use super::super::{Absent, App, Error, IN_MEMORY, try_import};
 use crate::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
 use crate::clock::Clock;
 use crate::inspect;
@@ -10,9 +10,6 @@ use crate::json::{Object, Value};
 use crate::replay::{self, Strictness};
 use crate::request::{ExportRequest, ImportRequest, InspectRequest, ReplayRequest, RunToolRequest};
 use crate::store::{Filter, Status, Store};
-
-/// The name of a store that is gone with the answer, as the Python router has it.
-const IN_MEMORY: &str = ":memory:";
 
 pub(super) fn run(app: &App, request: Value) -> Result<Value, Error> {
     let RunToolRequest { db_path, request } = RunToolRequest::read(request)?;
@@ -80,7 +77,7 @@ pub(super) fn import(app: &App, request: Value) -> Result<Value, Error> {
         ..ImportOptions::new(Clock::System.now())
     };
     let imported = || {
-        if !Path::new(&request.db_path).exists() {
+        if !app.is_open(&request.db_path) && !Path::new(&request.db_path).exists() {
             try_import(&request.bundle, &options)?;
         }
         Ok(bundle::import_value(&app.store_at(&request.db_path)?, &request.bundle, &options)?)

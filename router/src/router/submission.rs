@@ -1,0 +1,87 @@
+//! A request on its way into the router, and what is known of it when it has arrived.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use super::Error;
+use crate::caller::Caller;
+use crate::id;
+use crate::outcome::Outcome;
+use crate::request::Request;
+use crate::trace::TraceContext;
+
+/// A request with where it comes from. It has the id of its run already.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub(super) request: Request,
+    pub(super) run_id: String,
+    pub(super) caller: Option<Arc<Caller>>,
+    pub(super) trace: Option<TraceContext>,
+}
+
+impl From<Request> for Submission {
+    fn from(request: Request) -> Self {
+        Self { request, run_id: id::run_id(), caller: None, trace: None }
+    }
+}
+
+impl Submission {
+    /// Says who asks.
+    #[must_use]
+    pub fn by(mut self, caller: Arc<Caller>) -> Self {
+        self.caller = Some(caller);
+        self
+    }
+
+    /// Makes the run a part of a trace.
+    #[must_use]
+    pub fn traced(mut self, trace: TraceContext) -> Self {
+        self.trace = Some(trace);
+        self
+    }
+
+    /// Returns the id that the run will have, unless its idempotency key belongs to another.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+}
+
+/// What became of a request that was to be accepted.
+#[derive(Debug)]
+pub enum Accepted {
+    /// It is on disk, and goes on whether anybody waits or not.
+    UnderWay(UnderWay),
+    /// It is over: it failed at once, or was carried out before under the same key.
+    Over(Box<Outcome>),
+}
+
+/// A run that was accepted.
+#[derive(Debug)]
+pub struct UnderWay {
+    pub(super) run_id: String,
+    pub(super) task: JoinHandle<Result<Outcome, Error>>,
+}
+
+impl UnderWay {
+    /// Returns the id of the run.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Waits for the end of the run. Who stops waiting does not stop the run.
+    ///
+    /// # Errors
+    /// As [`Router::run`](super::Router::run).
+    pub async fn outcome(&mut self) -> Result<Outcome, Error> {
+        match (&mut self.task).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let message = format!("it was not carried to its end: {error}");
+                Err(Error::Internal { run_id: self.run_id.clone(), message })
+            }
+        }
+    }
+}
