@@ -10,6 +10,8 @@ pub mod clock;
 
 pub mod id;
 
+pub mod metrics;
+
 pub mod json;
 
 pub mod secret;
