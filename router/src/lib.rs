@@ -12,6 +12,8 @@ pub mod id;
 
 pub mod metrics;
 
+pub mod trace;
+
 pub mod json;
 
 pub mod secret;
