@@ -10,6 +10,10 @@ pub mod clock;
 
 pub mod id;
 
+pub mod metrics;
+
+pub mod trace;
+
 pub mod json;
 
 pub mod secret;

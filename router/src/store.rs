@@ -26,6 +26,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::digest::Digest;
+use crate::metrics::Metrics;
 use owner::Owner;
 use schema::Layout;
 use writer::Writer;
@@ -66,15 +67,17 @@ struct Shared {
 }
 
 /// How a store works.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// How long another process may hold the lock before a change is given up.
     pub busy: Duration,
+    /// Where commits are counted.
+    pub metrics: Metrics,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { busy: BUSY_TIMEOUT }
+        Self { busy: BUSY_TIMEOUT, metrics: Metrics::default() }
     }
 }
 
@@ -176,7 +179,7 @@ impl Store {
     pub fn open_with(path: &Path, options: Options) -> Result<Self, Error> {
         loop {
             let (connection, file) = open::writer(path)?;
-            let store = Self::begin(connection, Some(open::real(path)), options)?;
+            let store = Self::begin(connection, Some(open::real(path)), &options)?;
             // While it waited for its turn, a backup may have been restored in its place.
             if open::file(path) == file {
                 return Ok(store);
@@ -189,13 +192,13 @@ impl Store {
     /// # Errors
     /// When there is no memory or no thread.
     pub fn in_memory() -> Result<Self, Error> {
-        Self::begin(Connection::open_in_memory()?, None, Options::default())
+        Self::begin(Connection::open_in_memory()?, None, &Options::default())
     }
 
     fn begin(
         mut connection: Connection,
         path: Option<PathBuf>,
-        options: Options,
+        options: &Options,
     ) -> Result<Self, Error> {
         let shown = path.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
         connection.busy_timeout(options.busy)?;
@@ -211,7 +214,7 @@ impl Store {
         let owner = Owner::register(path.as_deref())?;
         let owner_no = open::adopt(&mut connection, &shown, &owner.identity)?;
         connection.set_prepared_statement_cache_capacity(32);
-        let writer = Writer::start(connection, owner_no)?;
+        let writer = Writer::start(connection, owner_no, options.metrics.clone())?;
         let shared = Shared {
             writer: Some(writer),
             owner: Some(owner),
@@ -231,8 +234,7 @@ impl Store {
         if !path.exists() {
             return Err(Error::Missing(path.to_owned()));
         }
-        let Options { busy } = Options::default();
-        let connection = open::reader(path, busy)?;
+        let connection = open::reader(path, BUSY_TIMEOUT)?;
         let layout = open::layout(&connection, path)?;
         layout.known(path)?;
         let shared = Shared {
@@ -241,7 +243,7 @@ impl Store {
             readers: Mutex::new(vec![connection]),
             path: Some(open::real(path)),
             layout,
-            busy,
+            busy: BUSY_TIMEOUT,
         };
         Ok(Self { shared: Arc::new(shared) })
     }

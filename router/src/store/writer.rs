@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use tokio::sync::oneshot;
@@ -14,6 +14,7 @@ use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
 use super::schema::MAX_EVENTS;
 use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
+use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -85,10 +86,20 @@ impl Receipt {
 
 impl Writer {
     /// Starts the thread. `owner_no` stands beside every run that is begun.
-    pub(super) fn start(connection: Connection, owner_no: i64) -> Result<Self, Error> {
+    pub(super) fn start(
+        connection: Connection,
+        owner_no: i64,
+        metrics: Metrics,
+    ) -> Result<Self, Error> {
         let (messages, inbox) = channel();
         let counters = Arc::new(Counters::default());
-        let desk = Desk { connection, owner_no, counters: Arc::clone(&counters), owed: Vec::new() };
+        let desk = Desk {
+            connection,
+            owner_no,
+            counters: Arc::clone(&counters),
+            metrics,
+            owed: Vec::new(),
+        };
         let desk = Arc::new(Mutex::new(desk));
         let thread = {
             let desk = Arc::clone(&desk);
@@ -161,6 +172,7 @@ struct Desk {
     connection: Connection,
     owner_no: i64,
     counters: Arc<Counters>,
+    metrics: Metrics,
     /// Appends nobody waits for any more, and which must not be lost.
     owed: Vec<Append>,
 }
@@ -275,7 +287,11 @@ impl Desk {
     fn together(&mut self, all: &[Waiting]) -> Result<(), Error> {
         let mut begun = Vec::new();
         let committed = self.transact(all, &mut begun);
-        if committed.is_err() {
+        if let Err(error) = &committed {
+            // That a key is taken is an answer.
+            if !matches!(error, Error::KeyTaken { .. }) {
+                self.metrics.commit_failed();
+            }
             for ticket in begun {
                 ticket.0.store(0, Ordering::Release);
             }
@@ -284,7 +300,7 @@ impl Desk {
     }
 
     fn transact(&mut self, all: &[Waiting], begun: &mut Vec<Ticket>) -> Result<(), Error> {
-        let owner_no = self.owner_no;
+        let (owner_no, since) = (self.owner_no, Instant::now());
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut counts = Counts::default();
@@ -295,6 +311,8 @@ impl Desk {
         transaction.commit()?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.appends.fetch_add(all.len() as u64, Ordering::Relaxed);
+        let bytes = all.iter().map(|(append, _)| append.body.len() as u64).sum();
+        self.metrics.commit(all.len() as u64, bytes, since.elapsed());
         Ok(())
     }
 }

@@ -45,8 +45,9 @@ fn a_locked_store_is_not_opened_and_nobody_is_left_as_its_owner() {
     let path = place.db();
     drop(Store::open(&path).unwrap());
     let lock = lock(&path);
-    let options = store::Options { busy: std::time::Duration::from_millis(20) };
-    let error = Store::open_with(&path, options).unwrap_err();
+    let options =
+        store::Options { busy: std::time::Duration::from_millis(20), ..store::Options::default() };
+    let error = Store::open_with(&path, options.clone()).unwrap_err();
     assert_eq!(error.code(), "STORE_BUSY");
     // Whoever reads does not wait for whoever writes.
     assert_eq!(

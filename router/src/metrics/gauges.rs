@@ -1,0 +1,72 @@
+//! What is counted elsewhere, and set at the moment of a scrape.
+
+use prometheus_client::encoding::EncodeGaugeValue;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::table::meaning;
+
+/// The state of the daemon at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gauges {
+    /// Runs that are carried out.
+    pub runs_in_flight: u64,
+    /// How many there may be.
+    pub runs_limit: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Event streams that are open.
+    pub streams: u64,
+    /// Adapters that are loaded.
+    pub adapters: u64,
+    /// Whether runs are accepted.
+    pub ready: bool,
+    /// Whether the daemon finishes its runs and stops.
+    pub draining: bool,
+    /// Memory of the process that is in RAM.
+    pub resident_bytes: u64,
+    /// File descriptors that are open.
+    pub open_files: u64,
+    /// When the daemon was started, in seconds since 1970.
+    pub started_at: f64,
+    /// The version of the program.
+    pub version: String,
+}
+
+impl Gauges {
+    /// Makes a registry of its own for one scrape, so that two scrapes at once do not mix.
+    pub(super) fn registry(&self) -> Registry {
+        let mut registry = Registry::default();
+        add(&mut registry, "nexus_router_runs_in_flight", None, self.runs_in_flight);
+        add(&mut registry, "nexus_router_runs_limit", None, self.runs_limit);
+        add(&mut registry, "nexus_router_connections", None, self.connections);
+        add(&mut registry, "nexus_router_streams", None, self.streams);
+        add(&mut registry, "nexus_router_adapters", None, self.adapters);
+        add(&mut registry, "nexus_router_ready", None, u64::from(self.ready));
+        add(&mut registry, "nexus_router_draining", None, u64::from(self.draining));
+        let (bytes, seconds) = (Some(Unit::Bytes), Some(Unit::Seconds));
+        add(&mut registry, "nexus_router_resident_memory_bytes", bytes, self.resident_bytes);
+        add(&mut registry, "nexus_router_open_files", None, self.open_files);
+        add(&mut registry, "nexus_router_start_time_seconds", seconds, self.started_at);
+        let version = Info::new(vec![("version", self.version.clone())]);
+        // The type appends `_info`.
+        registry.register("nexus_router_build", meaning("nexus_router_build_info"), version);
+        registry
+    }
+}
+
+fn add<N>(registry: &mut Registry, name: &str, unit: Option<Unit>, value: N)
+where
+    N: EncodeGaugeValue + std::fmt::Debug + Send + Sync + 'static,
+{
+    let gauge = ConstGauge::new(value);
+    match unit {
+        None => registry.register(name, meaning(name), gauge),
+        Some(unit) => {
+            // The unit is appended to the name.
+            let stem = name.trim_end_matches(unit.as_str()).trim_end_matches('_').to_owned();
+            registry.register_with_unit(stem, meaning(name), unit, gauge);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Every metric with its type, its labels and its meaning: what is rendered, and what is documented.
+
+/// A row of the table of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name under which it is asked for. A histogram has `_bucket`, `_sum` and `_count` besides.
+    pub name: &'static str,
+    /// `counter`, `gauge`, `histogram` or `info`.
+    pub kind: &'static str,
+    /// The labels, in order.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+const fn row(
+    name: &'static str,
+    kind: &'static str,
+    labels: &'static [&'static str],
+    meaning: &'static str,
+) -> Metric {
+    Metric { name, kind, labels, meaning }
+}
+
+/// Every metric, in the order in which they are rendered. Names are added, never renamed.
+pub const METRICS: &[Metric] = &[
+    row(
+        "nexus_router_run_duration_seconds",
+        "histogram",
+        &["mode", "status"],
+        "The time from the acceptance of a run to its durable end",
+    ),
+    row(
+        "nexus_router_step_duration_seconds",
+        "histogram",
+        &["adapter", "outcome"],
+        "The time of a step, by what came of it: ok, operational, bug, denied or simulated",
+    ),
+    row(
+        "nexus_router_call_wait_seconds",
+        "histogram",
+        &["adapter"],
+        "The time that calls waited for their turn before they were made",
+    ),
+    row(
+        "nexus_router_calls_waiting",
+        "gauge",
+        &["adapter"],
+        "Calls that wait for their turn at an adapter",
+    ),
+    row(
+        "nexus_router_calls_in_flight",
+        "gauge",
+        &["adapter"],
+        "Calls that an adapter is carrying out",
+    ),
+    row(
+        "nexus_router_store_commit_duration_seconds",
+        "histogram",
+        &[],
+        "The time of a commit that was made, with its wait for the disk",
+    ),
+    row(
+        "nexus_router_store_appends_total",
+        "counter",
+        &[],
+        "Appends of events that were committed; many share one commit",
+    ),
+    row(
+        "nexus_router_store_written_bytes_total",
+        "counter",
+        &[],
+        "Bytes of events that were committed",
+    ),
+    row(
+        "nexus_router_store_commit_failures_total",
+        "counter",
+        &[],
+        "Commits that the disk or the store refused",
+    ),
+    row(
+        "nexus_router_refused_total",
+        "counter",
+        &["reason"],
+        "Requests that were refused before they became a run, by reason",
+    ),
+    row(
+        "nexus_router_http_requests_total",
+        "counter",
+        &["route", "method", "status"],
+        "Answers over HTTP, by route, method and status",
+    ),
+    row(
+        "nexus_router_http_request_duration_seconds",
+        "histogram",
+        &["route", "method"],
+        "The time from a request over HTTP to the head of its answer",
+    ),
+    row(
+        "nexus_router_config_reloads_total",
+        "counter",
+        &["result"],
+        "Attempts to read the configuration again, by result",
+    ),
+    row("nexus_router_runs_in_flight", "gauge", &[], "Runs that are carried out now"),
+    row("nexus_router_runs_limit", "gauge", &[], "How many runs may be carried out at a time"),
+    row("nexus_router_connections", "gauge", &[], "Connections that are open now"),
+    row("nexus_router_streams", "gauge", &[], "Event streams that are open now"),
+    row("nexus_router_adapters", "gauge", &[], "Adapters that are loaded"),
+    row("nexus_router_ready", "gauge", &[], "1 if runs are accepted, else 0"),
+    row(
+        "nexus_router_draining",
+        "gauge",
+        &[],
+        "1 if the daemon finishes its runs and stops, else 0",
+    ),
+    row("nexus_router_resident_memory_bytes", "gauge", &[], "Memory of the process that is in RAM"),
+    row("nexus_router_open_files", "gauge", &[], "File descriptors that are open"),
+    row("nexus_router_start_time_seconds", "gauge", &[], "When the daemon was started, since 1970"),
+    row("nexus_router_build_info", "info", &["version"], "The version of the program"),
+];
+
+/// Returns the meaning of a metric.
+pub(super) fn meaning(name: &str) -> &'static str {
+    METRICS.iter().find(|metric| metric.name == name).map_or("", |metric| metric.meaning)
+}
