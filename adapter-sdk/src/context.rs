@@ -77,6 +77,7 @@ pub struct CallContext {
     call_id: Option<Arc<str>>,
     deadline: Option<Instant>,
     dry_run: bool,
+    traceparent: Option<Arc<str>>,
     cancellation: Cancellation,
     host: Host,
 }
@@ -89,7 +90,19 @@ impl CallContext {
         cancellation: Cancellation,
         host: Host,
     ) -> Self {
-        Self { call_id, deadline, dry_run, cancellation, host }
+        Self { call_id, deadline, dry_run, traceparent: None, cancellation, host }
+    }
+
+    /// Makes the call a part of a trace.
+    pub(crate) fn traced(mut self, traceparent: Option<&str>) -> Self {
+        self.traceparent = traceparent.map(Arc::from);
+        self
+    }
+
+    /// Returns the W3C `traceparent` of the call, to be sent along with requests that it makes.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
     }
 
     /// Returns the id of the call, if the host gave it one.

@@ -223,7 +223,8 @@ impl<A: Adapter> Guarded<A> {
         let time = request.deadline_ms.map(Duration::from_millis);
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let host = self.host.clone();
-        let context = CallContext::new(call_id, deadline, request.dry_run, cancellation, host);
+        let context = CallContext::new(call_id, deadline, request.dry_run, cancellation, host)
+            .traced(request.traceparent.as_deref());
         Ok(Entered { request, context, in_flight })
     }
 
@@ -268,6 +269,8 @@ struct Request<'a> {
     deadline_ms: Option<u64>,
     #[serde(default)]
     dry_run: bool,
+    #[serde(borrow, default)]
+    traceparent: Option<Cow<'a, str>>,
 }
 
 impl<'a> Request<'a> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
+use tracing::Instrument as _;
 
 pub(crate) use resuming::Obstacle;
 
@@ -17,6 +18,7 @@ use crate::event::{Failure, Payload, PlanSource};
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict};
 use crate::host::{Host, Patience};
 use crate::json::{Object, Value};
+use crate::metrics::Metrics;
 use crate::outcome::{Choice, StepError, StepResult, StepStatus};
 use crate::policy::Law;
 use crate::recorder::Recorder;
@@ -33,6 +35,7 @@ pub(crate) struct Surroundings {
     pub(crate) registry: Arc<Registry>,
     pub(crate) secrets: Secrets,
     pub(crate) law: Law,
+    pub(crate) metrics: Metrics,
     pub(crate) host: Host,
 }
 
@@ -301,11 +304,22 @@ impl Execution {
             secrets: &around.secrets,
         };
         let verdict = gate::admit(grounds, chosen, step);
-        let (answer, time) = match verdict {
-            Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO),
-            Verdict::Deny(denial) => (Err(denial), Duration::ZERO),
-            Verdict::Call(permit) => self.call(around, permit, step.timeout(), index, end).await?,
+        let span = tracing::info_span!("step", step_id, adapter_id);
+        let (answer, time, how) = match verdict {
+            Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO, "simulated"),
+            Verdict::Deny(denial) => (Err(denial), Duration::ZERO, "denied"),
+            Verdict::Call(permit) => {
+                let (answer, time) =
+                    self.call(around, permit, step.timeout(), index, end).instrument(span).await?;
+                let how = match &answer {
+                    Ok(_) => "ok",
+                    Err(error) if error.kind == ErrorKind::Bug => "bug",
+                    Err(_) => "operational",
+                };
+                (answer, time, how)
+            }
         };
+        around.metrics.step_ended(adapter_id, how, time);
         let result = self.result(step_id, answer, &around.secrets);
         self.record_result(&result, time)?;
         self.results.push(result);
@@ -326,8 +340,14 @@ impl Execution {
         }
         let call_id = format!("{}/{index}", self.recorder.header().run_id);
         let cancelled = Arc::clone(&self.cancelled);
-        let patience =
-            Patience { call_id: &call_id, step: timeout, run: end, cancelled: &cancelled.notify };
+        let trace = self.origin.trace.as_ref().map(TraceContext::child);
+        let patience = Patience {
+            call_id: &call_id,
+            step: timeout,
+            run: end,
+            cancelled: &cancelled.notify,
+            trace: trace.as_ref(),
+        };
         let recorder = &mut self.recorder;
         let answered = around.host.call(permit, patience, || recorder.flush()).await;
         Ok((answered.answer, answered.time))

@@ -11,7 +11,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
 use crate::loader::Adapter;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::trace::TraceContext;
 
 /// Calls that an adapter carries out at once when each of them needs a thread.
 const BLOCKING_CALLS: usize = 64;
@@ -40,6 +42,7 @@ pub(crate) struct SeatLimits<'a> {
     pub(crate) own: &'a BTreeMap<String, CallLimits>,
     /// Runs that may be under way, none of which needs more than one seat at a time.
     pub(crate) in_flight: usize,
+    pub(crate) metrics: &'a Metrics,
 }
 
 /// How many calls of an adapter are under way.
@@ -55,6 +58,7 @@ pub struct Occupancy {
 #[derive(Debug)]
 pub(crate) struct Host {
     runtime: Handle,
+    metrics: Metrics,
     seats: HashMap<String, Seats>,
 }
 
@@ -84,6 +88,8 @@ pub(crate) struct Patience<'a> {
     pub(crate) run: Option<Instant>,
     /// Tells that the caller gave up.
     pub(crate) cancelled: &'a Notify,
+    /// The trace that the call is a part of.
+    pub(crate) trace: Option<&'a TraceContext>,
 }
 
 impl Host {
@@ -106,7 +112,8 @@ impl Host {
             };
             (adapter_id, Seats { free, calls, timeout: own.timeout })
         };
-        Self { runtime, seats: registry.adapters().map(seat).collect() }
+        let metrics = limits.metrics.clone();
+        Self { runtime, metrics, seats: registry.adapters().map(seat).collect() }
     }
 
     /// Returns how many calls of an adapter are under way, of how many.
@@ -125,6 +132,7 @@ impl Host {
     ) -> Answered {
         // A semaphore serves in the order of arrival, so a long run does not starve a short one.
         let asked = Instant::now();
+        let waits = self.metrics.call_waits(permit.adapter().adapter_id());
         let seats = self.seats.get(permit.adapter().adapter_id());
         let limit = seats.map_or(CallLimits::default().timeout, |seats| seats.timeout);
         let time = patience.time_from(asked, limit);
@@ -136,15 +144,17 @@ impl Host {
             None => None,
         };
         // Waiting for a seat does not shorten the call; only the run's own time goes on.
+        let begun = waits.begins();
         let started = Instant::now();
         let time = patience.time_from(started, limit);
-        let request = request_text(&permit, patience.call_id, time);
+        let request = request_text(&permit, patience, time);
         let adapter = permit.adapter().clone();
         drop(permit);
         let (answer, mut answered) = oneshot::channel();
         let done = move |text| {
             // The seat is free when the adapter is done, not when the caller stops waiting.
             drop(seat);
+            drop(begun);
             drop(answer.send(text));
         };
         if adapter.starts_at_once() {
@@ -245,7 +255,7 @@ fn cancelled() -> AdapterError {
 }
 
 /// Writes the request as it crosses the ABI, with the arguments in the order given.
-fn request_text(permit: &Permit<'_>, call_id: &str, time: Duration) -> String {
+fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> String {
     let (tool, method, args) = permit.call();
     let mut text = String::from("{\"tool\":");
     json::write_canonical_str(&mut text, tool);
@@ -254,7 +264,10 @@ fn request_text(permit: &Permit<'_>, call_id: &str, time: Duration) -> String {
     text.push_str(",\"args\":");
     json::write_compact_object(&mut text, args);
     text.push_str(",\"call_id\":");
-    json::write_canonical_str(&mut text, call_id);
+    json::write_canonical_str(&mut text, patience.call_id);
+    if let Some(trace) = patience.trace {
+        text.push_str(&format!(",\"traceparent\":\"{trace}\""));
+    }
     // Rounded up: an adapter does not give up before its host does.
     text.push_str(&format!(",\"deadline_ms\":{}}}", time.as_micros().div_ceil(1000)));
     text

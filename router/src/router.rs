@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
 use crate::host::{Host, SeatLimits};
+use crate::metrics::Metrics;
 use crate::outcome::Outcome;
 use crate::policy::Law;
 use crate::recorder::{Commits, Recorder};
@@ -57,6 +58,8 @@ pub struct Options {
     pub secrets: Secrets,
     /// What the operator lays down for every run.
     pub law: Law,
+    /// Where runs, steps and calls are counted.
+    pub metrics: Metrics,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -71,6 +74,7 @@ impl Default for Options {
             adapter_calls: BTreeMap::new(),
             secrets: Secrets::empty(),
             law: Law::default(),
+            metrics: Metrics::default(),
             clock: Clock::System,
             threads: None,
         }
@@ -454,10 +458,11 @@ fn surroundings(
     options: Options,
     before: Option<&Host>,
 ) -> Surroundings {
-    let Options { calls, adapter_calls, runs_in_flight, secrets, law, .. } = options;
-    let limits = SeatLimits { all: &calls, own: &adapter_calls, in_flight: runs_in_flight };
+    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
+    let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
+    let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
-    Surroundings { registry: Arc::new(registry), secrets, law, host }
+    Surroundings { registry: Arc::new(registry), secrets, law, metrics, host }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

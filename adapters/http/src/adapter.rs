@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Object, code, redact};
+use ureq::http::HeaderValue;
 use ureq::http::header::{CONTENT_TYPE, LOCATION};
 use ureq::http::{Method, Request, Response};
 use ureq::tls::TlsConfig;
@@ -59,7 +60,7 @@ impl HttpAdapter {
     fn exchange(
         &self,
         url: Url,
-        body: &[u8],
+        sent: Sent<'_>,
         limit: &Limit<'_>,
         grip: &Grip,
     ) -> Result<Object, AdapterError> {
@@ -68,7 +69,7 @@ impl HttpAdapter {
         loop {
             let shown = target::shown(&hop.url);
             let response = self
-                .send(&hop, body, limit)
+                .send(&hop, sent, limit)
                 .map_err(|error| failure::transport(&error, &shown, limit))?;
             let status = response.status();
             let reason = grip.take_reason().filter(|reason| !reason.is_empty());
@@ -98,15 +99,19 @@ impl HttpAdapter {
     fn send(
         &self,
         hop: &Hop,
-        body: &[u8],
+        sent: Sent<'_>,
         limit: &Limit<'_>,
     ) -> Result<Response<Body>, ureq::Error> {
         let mut headers =
             if hop.at_home { &self.settings.headers } else { &self.settings.foreign_headers }
                 .clone();
+        // The trace is nobody else's business.
+        if let Some(trace) = sent.trace.filter(|_| hop.at_home) {
+            headers.insert("traceparent", trace.clone());
+        }
         let request = Request::builder().method(&hop.method).uri(hop.url.as_str());
         if hop.method == Method::POST {
-            let mut request = request.body(body)?;
+            let mut request = request.body(sent.body)?;
             *request.headers_mut() = headers;
             self.run(request, limit)
         } else {
@@ -168,6 +173,14 @@ impl HttpAdapter {
     }
 }
 
+/// What is sent besides the headers of the configuration.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    body: &'a [u8],
+    /// The trace that the call is a part of.
+    trace: Option<&'a HeaderValue>,
+}
+
 /// One request of a call.
 struct Hop {
     url: Url,
@@ -210,7 +223,9 @@ impl Adapter for HttpAdapter {
         let entered = Grip::enter();
         let grip = Arc::clone(entered.grip());
         context.on_cancel(move || grip.cut());
-        match self.exchange(url, &body, &limit, entered.grip()) {
+        let trace = context.traceparent().and_then(|text| text.parse().ok());
+        let sent = Sent { body: &body, trace: trace.as_ref() };
+        match self.exchange(url, sent, &limit, entered.grip()) {
             Err(_) if context.is_cancelled() => Err(failure::cancelled(&shown)),
             answer => answer,
         }

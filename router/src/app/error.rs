@@ -149,9 +149,9 @@ impl Error {
 }
 
 /// Returns what an error says, with what lies behind it.
-fn full_text(error: &Error) -> String {
+pub(crate) fn full_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text.push_str(&format!(": {cause}"));
         source = cause.source();

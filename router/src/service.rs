@@ -1,0 +1,515 @@
+//! The daemon's affairs, whatever the shell: who may call, what is refused, reloads, the drain, what is seen.
+
+mod error;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::access::origin::Guard;
+use crate::access::rate::{Buckets, Rate};
+use crate::access::{self, Bearer, Denial, TokenBook};
+use crate::app::{Absent, App, Changes};
+use crate::audit::Audit;
+use crate::clock::Clock;
+use crate::config::{ConfigFile, Environment, Recover, Server};
+use crate::json::{Object, Value};
+use crate::metrics::{Gauges, Metrics};
+use crate::router::{Resumable, Router};
+use crate::store::Store;
+use crate::telemetry::Telemetry;
+use crate::toolspec::Tools;
+
+pub use error::Error;
+pub use watch::{Watch, watch};
+
+/// The file with the text of the first token, in the data directory.
+pub const FIRST_TOKEN: &str = "admin.token";
+/// Adapters that are examined at once; each examination is a process.
+const EXAMINATIONS: usize = 2;
+/// How long runs that are cancelled at the end of the drain have to end.
+const LAST_GRACE: Duration = Duration::from_secs(2);
+
+/// The daemon. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    app: App,
+    environment: Environment,
+    router: Router,
+    store: Store,
+    audit: Audit,
+    telemetry: Telemetry,
+    tokens: Option<TokenBook>,
+    buckets: Buckets,
+    /// What of the configuration is asked for at every request.
+    standing: RwLock<Arc<Standing>>,
+    /// One reload at a time.
+    reloading: Mutex<()>,
+    examinations: Semaphore,
+    connections: AtomicUsize,
+    streams: AtomicUsize,
+    draining: AtomicBool,
+    drained: Notify,
+    started: Instant,
+    started_at: f64,
+}
+
+/// What of the configuration is asked for at every request.
+#[derive(Debug)]
+pub struct Standing {
+    /// The limits of the server.
+    pub server: Server,
+    /// The tools.
+    pub tools: Tools,
+    /// Which hosts and origins are let in.
+    pub guard: Guard,
+    /// What the configuration says of single tokens, by name.
+    tokens: Vec<crate::config::TokenEntry>,
+}
+
+/// What a daemon needs besides its configuration.
+pub struct Parts {
+    /// The app, with the configuration in it.
+    pub app: App,
+    /// The environment, in which the configuration is read again.
+    pub environment: Environment,
+    /// Logs and traces.
+    pub telemetry: Telemetry,
+}
+
+impl Service {
+    /// Opens the store, loads the adapters, and makes a first token if there is none.
+    ///
+    /// # Errors
+    /// When anything of that is not possible.
+    pub fn start(parts: Parts) -> Result<Self, Error> {
+        let Parts { app, environment, telemetry } = parts;
+        let config = app.config();
+        let router = app.router(Absent::Create)?;
+        let store = app.store(Absent::Create)?;
+        let clock = Clock::System;
+        let audit = Audit::start(store.clone(), clock, app.secrets()?);
+        let tokens = match config.listeners.iter().any(|listener| listener.tokens) {
+            true => {
+                let directory = app.data_dir()?;
+                let file = directory.join(access::FILE_NAME);
+                access::first_start(&file, &directory.join(FIRST_TOKEN), clock.now())?;
+                Some(TokenBook::open(&file)?)
+            }
+            false => None,
+        };
+        let standing = Standing::of(&config, app.tools()?);
+        let inner = Inner {
+            environment,
+            router,
+            store,
+            audit,
+            telemetry,
+            tokens,
+            buckets: Buckets::default(),
+            standing: RwLock::new(Arc::new(standing)),
+            reloading: Mutex::default(),
+            examinations: Semaphore::new(EXAMINATIONS),
+            connections: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            drained: Notify::new(),
+            started: Instant::now(),
+            started_at: std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
+            app,
+        };
+        let service = Self { inner: Arc::new(inner) };
+        let mut payload = Object::new();
+        payload.insert("version", env!("CARGO_PKG_VERSION"));
+        let ids = service.router().registry();
+        let ids: Vec<Value> = ids.adapters().map(|one| one.adapter_id().into()).collect();
+        payload.insert("adapters", ids);
+        service.inner.audit.record_now("daemon.started", payload)?;
+        Ok(service)
+    }
+
+    /// Returns the app.
+    #[must_use]
+    pub fn app(&self) -> &App {
+        &self.inner.app
+    }
+
+    /// Returns the router.
+    #[must_use]
+    pub fn router(&self) -> &Router {
+        &self.inner.router
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Returns what is counted and measured.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        self.inner.app.metrics()
+    }
+
+    /// Returns the record of what happens to the daemon itself.
+    #[must_use]
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
+    }
+
+    /// Returns logs and traces.
+    #[must_use]
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
+    }
+
+    /// Returns what of the configuration is asked for at every request.
+    #[must_use]
+    pub fn standing(&self) -> Arc<Standing> {
+        Arc::clone(&self.inner.standing.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Finds out who shows a token, and whether there may be one more request.
+    ///
+    /// # Errors
+    /// When there is no such token, or its bearer asks too often.
+    pub fn admit(&self, standing: &Standing, presented: Option<&str>) -> Result<Bearer, Denial> {
+        let Some(book) = &self.inner.tokens else { return Err(Denial::TokenMissing) };
+        let presented = presented.ok_or(Denial::TokenMissing)?;
+        let token = book.check(presented, Clock::System.now())?;
+        let mut bearer = token.caller();
+        let entry = standing.tokens.iter().find(|entry| entry.name == bearer.name);
+        let server = &standing.server;
+        let mut rate = Rate { per_second: server.requests_per_second, burst: server.burst };
+        if let Some(entry) = entry {
+            // The configuration may give a role, and never take one away.
+            bearer.role = entry.role.or(bearer.role);
+            rate.per_second = entry.requests_per_second.unwrap_or(rate.per_second);
+            rate.burst = entry.burst.unwrap_or(rate.burst);
+        }
+        self.inner
+            .buckets
+            .allow(&token.id, rate, Instant::now())
+            .map_err(|retry_after| Denial::RateLimited { retry_after })?;
+        Ok(bearer)
+    }
+
+    /// Records that somebody was refused.
+    pub fn refused(&self, denial: &Denial, what: &str, from: &str, name: Option<&str>) {
+        self.metrics().refused(denial.code());
+        let mut payload = Object::new();
+        payload.insert("reason", denial.code());
+        if let Denial::TokenInvalid(refusal) = denial {
+            payload.insert("why", refusal.reason());
+        }
+        payload.insert("what", what);
+        payload.insert("from", from);
+        if let Some(name) = name {
+            payload.insert("name", name);
+        }
+        self.inner.audit.record("access.refused", payload);
+    }
+
+    /// Says whether no more runs are taken.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::Acquire)
+    }
+
+    /// Says why requests should not be sent here, if so.
+    #[must_use]
+    pub fn unready(&self) -> Option<&'static str> {
+        if self.is_draining() {
+            return Some("draining");
+        }
+        self.inner.store.is_failing().then_some("the store cannot be written")
+    }
+
+    /// Waits until the drain begins.
+    pub async fn draining(&self) {
+        let notified = self.inner.drained.notified();
+        let mut notified = std::pin::pin!(notified);
+        notified.as_mut().enable();
+        if !self.is_draining() {
+            notified.await;
+        }
+    }
+
+    /// Takes no more runs.
+    pub fn begin_drain(&self) {
+        if self.inner.draining.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.inner.drained.notify_waiters();
+        let mut payload = Object::new();
+        payload.insert("runs_in_flight", self.router().runs_in_flight());
+        self.inner.audit.record("daemon.draining", payload);
+    }
+
+    /// Waits until no run is under way, but no longer than `patience`; then the others are cancelled.
+    /// Returns how many were.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        self.begin_drain();
+        let idle = || self.router().runs_in_flight() == 0;
+        if wait_until(idle, patience).await {
+            return 0;
+        }
+        let live = self.router().live();
+        for run_id in &live {
+            self.router().cancel(run_id);
+        }
+        wait_until(idle, LAST_GRACE).await;
+        live.len()
+    }
+
+    /// Records the end, and waits until everything is on disk.
+    pub fn stopped(&self, cancelled: usize) {
+        let mut payload = Object::new();
+        payload.insert("cancelled", cancelled);
+        payload.insert("runs_in_flight", self.router().runs_in_flight());
+        if let Err(error) = self.inner.audit.record_now("daemon.stopped", payload) {
+            tracing::warn!(%error, "the end of the daemon was not recorded");
+        }
+        self.inner.audit.close();
+    }
+
+    /// Takes up, or ends, the runs that a process left behind that is gone.
+    pub async fn recover(&self) {
+        let resumable = match self.inner.app.config().recover {
+            Recover::Resume => Resumable::Resume,
+            Recover::End => Resumable::End,
+            Recover::Leave => Resumable::Leave,
+        };
+        match self.router().recover(resumable).await {
+            Ok(recovered) => {
+                for one in recovered {
+                    tracing::info!(run_id = one.run_id, how = ?one.how, "a run was left behind");
+                }
+            }
+            Err(error) => tracing::error!(%error, "runs left behind could not be taken up"),
+        }
+    }
+
+    /// Reads the configuration again and puts it in force. What was, stays in force if the new one cannot be
+    /// used. Either is recorded.
+    ///
+    /// # Errors
+    /// When the new configuration cannot be used.
+    pub fn reload(&self, cause: &'static str) -> Result<Reloaded, Error> {
+        let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = self.reload_once();
+        drop(one);
+        let mut payload = Object::new();
+        payload.insert("cause", cause);
+        let kind = match &answer {
+            Ok(Reloaded { changes, later }) => {
+                let list = |ids: &[String]| -> Vec<Value> {
+                    ids.iter().map(|id| id.as_str().into()).collect()
+                };
+                payload.insert("added", list(&changes.added));
+                payload.insert("removed", list(&changes.removed));
+                payload.insert("replaced", list(&changes.replaced));
+                payload.insert("kept", changes.kept.len());
+                payload.insert("needs_restart", list(later));
+                tracing::info!(?changes, needs_restart = ?later, "the configuration was reloaded");
+                self.metrics().reload("ok");
+                "config.reloaded"
+            }
+            Err(error) => {
+                payload.insert("code", error.code());
+                payload.insert("message", error.full_text());
+                let error = error.full_text();
+                tracing::error!(error, "the new configuration is refused; the old one stays");
+                self.metrics().reload("refused");
+                "config.refused"
+            }
+        };
+        if let Err(error) = self.inner.audit.record_now(kind, payload) {
+            tracing::warn!(%error, "the reload was not recorded");
+        }
+        answer
+    }
+
+    fn reload_once(&self) -> Result<Reloaded, Error> {
+        let before = self.inner.app.config();
+        let config = ConfigFile::find(before.source.as_deref(), &self.inner.environment)?;
+        self.inner.telemetry.check_level(&config.log.level)?;
+        let later = needs_restart(&before, &config);
+        let level_changed = before.log.level != config.log.level;
+        let level = config.log.level.clone();
+        let changes = self.inner.app.reload(config)?;
+        if level_changed {
+            self.inner.telemetry.set_level(&level)?;
+        }
+        self.inner.audit.hide(self.inner.app.secrets()?);
+        let standing = Standing::of(&self.inner.app.config(), self.inner.app.tools()?);
+        let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(standing);
+        Ok(Reloaded { changes, later })
+    }
+
+    /// Reads the tokens again if their file changed.
+    pub fn refresh_tokens(&self) {
+        let Some(book) = &self.inner.tokens else { return };
+        match book.refresh() {
+            Ok(false) => {}
+            Ok(true) => {
+                let mut payload = Object::new();
+                payload.insert("tokens", book.len());
+                self.inner.audit.record("tokens.changed", payload);
+                tracing::info!(tokens = book.len(), "the tokens were read again");
+            }
+            Err(error) => tracing::error!(%error, "the tokens cannot be read; the old ones stay"),
+        }
+    }
+
+    /// Returns the files whose change means a reload.
+    #[must_use]
+    pub fn config_file(&self) -> Option<PathBuf> {
+        self.inner.app.config().source
+    }
+
+    /// Gives a place for an examination of an adapter, if there is one.
+    #[must_use]
+    pub fn examination(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.inner.examinations.try_acquire().ok()
+    }
+
+    /// Counts a connection for as long as the value is kept; none if there are too many.
+    #[must_use]
+    pub fn connection(&self) -> Option<Counted> {
+        let limit = self.standing().server.connections;
+        Counted::enter(&self.inner, |inner| &inner.connections, limit)
+    }
+
+    /// Counts an event stream for as long as the value is kept; none if there are too many.
+    #[must_use]
+    pub fn stream(&self) -> Option<Counted> {
+        let limit = self.standing().server.streams;
+        Counted::enter(&self.inner, |inner| &inner.streams, limit)
+    }
+
+    /// Returns how long the daemon is up.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.inner.started.elapsed()
+    }
+
+    /// Returns how many connections are open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.inner.connections.load(Ordering::Relaxed)
+    }
+
+    /// Returns the state of the daemon at this moment.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        let (resident_bytes, open_files) = process();
+        Gauges {
+            runs_in_flight: self.router().runs_in_flight() as u64,
+            runs_limit: self.router().runs_limit() as u64,
+            connections: self.connections() as u64,
+            streams: self.inner.streams.load(Ordering::Relaxed) as u64,
+            adapters: self.router().registry().adapters().count() as u64,
+            ready: self.unready().is_none(),
+            draining: self.is_draining(),
+            resident_bytes,
+            open_files,
+            started_at: self.inner.started_at,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// What a reload did.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// To the adapters.
+    pub changes: Changes,
+    /// Keys that were changed and have no effect before a restart.
+    pub later: Vec<String>,
+}
+
+impl Standing {
+    fn of(config: &ConfigFile, tools: Tools) -> Self {
+        let server = config.server.clone();
+        let guard = Guard {
+            allowed_hosts: server.allowed_hosts.clone(),
+            allowed_origins: server.allowed_origins.clone(),
+        };
+        Self { server, tools, guard, tokens: config.tokens.clone() }
+    }
+}
+
+/// Names what was changed and is only read at the start.
+fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut note = |key: &str, differs: bool| {
+        if differs {
+            keys.push(key.to_owned());
+        }
+    };
+    note("data_dir", before.data_dir != after.data_dir);
+    note("db", before.db != after.db);
+    note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
+    note("log.format", before.log.format != after.log.format);
+    note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));
+    keys
+}
+
+/// One of those that are counted.
+pub struct Counted {
+    inner: Arc<Inner>,
+    which: fn(&Inner) -> &AtomicUsize,
+}
+
+impl Counted {
+    fn enter(inner: &Arc<Inner>, which: fn(&Inner) -> &AtomicUsize, limit: usize) -> Option<Self> {
+        let counter = which(inner);
+        let more = |count: usize| (count < limit).then_some(count + 1);
+        counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Self { inner: Arc::clone(inner), which })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.which)(&self.inner).fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Looks again and again until something is so, but no longer than `patience`.
+async fn wait_until(is_so: impl Fn() -> bool, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    let mut pause = Duration::from_millis(1);
+    while !is_so() {
+        if Instant::now() >= end {
+            return false;
+        }
+        tokio::time::sleep(pause.min(end.saturating_duration_since(Instant::now()))).await;
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Returns the memory and the descriptors of this process, as far as the system tells.
+fn process() -> (u64, u64) {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
+        text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok())
+    });
+    let resident = pages.unwrap_or(0) * rustix::param::page_size() as u64;
+    // The directory itself is open while it is read.
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count());
+    (resident, open.saturating_sub(1) as u64)
+}
