@@ -14,6 +14,8 @@ pub mod json;
 
 pub mod secret;
 
+pub mod role;
+
 pub mod request;
 
 pub mod event;
