@@ -1,14 +1,27 @@
 //! What the operator says: the environment and `router.toml`. Settings are read nowhere else.
 
+mod document;
 mod error;
 mod file;
+mod listener;
+mod pattern;
+mod reader;
+mod renamed;
+mod sections;
+mod settings;
 mod toml_value;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use error::Error;
-pub use file::{AdapterEntry, ConfigFile, RunLimits};
+pub use error::{Error, Origin, Problem};
+pub use file::ConfigFile;
+pub use listener::{Listener, TlsFiles};
+pub use pattern::Pattern;
+pub use settings::{
+    AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
+    Telemetry, TokenEntry, ToolEntry,
+};
 
 /// The environment variable that lists directories with adapters.
 pub const ADAPTER_PATH_VARIABLE: &str = "NEXUS_ROUTER_ADAPTER_PATH";
@@ -20,9 +33,14 @@ pub const HELPER_VARIABLE: &str = "NEXUS_ROUTER_BIN";
 pub const CONFIG_VARIABLE: &str = "NEXUS_ROUTER_CONFIG";
 /// The environment variable that names the store.
 pub const DB_VARIABLE: &str = "NEXUS_ROUTER_DB";
+/// The environment variable that names the directory of store, tokens and caches.
+pub const DATA_DIR_VARIABLE: &str = "NEXUS_ROUTER_DATA_DIR";
+/// The prefix of environment variables that stand for a key of `router.toml`:
+/// `NEXUS_ROUTER__SERVER__CONNECTIONS`, `NEXUS_ROUTER__LISTENERS__0__ADDRESS`.
+pub const OVERRIDE_PREFIX: &str = document::PREFIX;
 
 /// What the process' environment says.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     /// The directories of `NEXUS_ROUTER_ADAPTER_PATH`.
     pub adapter_path: Vec<PathBuf>,
@@ -34,6 +52,11 @@ pub struct Environment {
     pub config_file: Option<PathBuf>,
     /// The store, if named.
     pub db: Option<PathBuf>,
+    /// The directory of store, tokens and caches, if named.
+    pub data_dir: Option<PathBuf>,
+    /// Variables that stand for a key of `router.toml`, with their values. One that was no UTF-8 has a NUL
+    /// in its value, which no variable can have, and is refused when it is used.
+    pub overrides: Vec<(String, String)>,
     /// Where the store is when nobody names one.
     pub state_dir: Option<PathBuf>,
     /// The running executable.
@@ -73,6 +96,8 @@ impl Environment {
             helper: variable(HELPER_VARIABLE).map(PathBuf::from),
             config_file: variable(CONFIG_VARIABLE).map(PathBuf::from),
             db: variable(DB_VARIABLE).map(PathBuf::from),
+            data_dir: variable(DATA_DIR_VARIABLE).map(PathBuf::from),
+            overrides: overrides(std::env::vars_os()),
             state_dir: own("XDG_STATE_HOME", ".local/state"),
             executable: std::env::current_exe().ok(),
             program_path: list("PATH").unwrap_or_default(),
@@ -80,6 +105,40 @@ impl Environment {
             no_color: variable("NO_COLOR").is_some(),
         }
     }
+}
+
+// By hand: the values of variables may be secrets.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.overrides.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Environment")
+            .field("adapter_path", &self.adapter_path)
+            .field("cache_dir", &self.cache_dir)
+            .field("helper", &self.helper)
+            .field("config_file", &self.config_file)
+            .field("db", &self.db)
+            .field("data_dir", &self.data_dir)
+            .field("overrides", &names)
+            .field("state_dir", &self.state_dir)
+            .field("executable", &self.executable)
+            .field("program_path", &self.program_path)
+            .field("library_path", &self.library_path)
+            .field("no_color", &self.no_color)
+            .finish()
+    }
+}
+
+/// Picks the variables that stand for a key of `router.toml`; an empty one counts as not set.
+fn overrides(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let is_ours = |name: &str| {
+        let start = name.get(..OVERRIDE_PREFIX.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(OVERRIDE_PREFIX))
+    };
+    let named = variables.filter(|(_, value)| !value.is_empty()).filter_map(|(name, value)| {
+        let name = name.to_string_lossy().into_owned();
+        is_ours(&name).then(|| (name, value.into_string().unwrap_or_else(|_| "\0".to_owned())))
+    });
+    named.collect()
 }
 
 /// Reads a variable of the environment, as secrets are given in one; an empty one counts as not set.

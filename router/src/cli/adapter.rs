@@ -63,8 +63,7 @@ struct Search {
 
 impl Search {
     fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
-        let named = self.config_file.as_deref().or(environment.config_file.as_deref());
-        let config = ConfigFile::find(named)?;
+        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
         Ok(Loader::with_path(environment, &self.adapter_path, &config.adapter_path))
     }
 }

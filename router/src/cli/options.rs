@@ -17,7 +17,7 @@ pub(super) struct StoreOptions {
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
     /// The router's configuration file [default: router.toml, if there is one].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
     config_file: Option<PathBuf>,
 }
 
@@ -28,8 +28,7 @@ impl StoreOptions {
     }
 
     fn app_with(&self, environment: &Environment, named: Named) -> Result<App, Error> {
-        let file = self.config_file.as_deref().or(environment.config_file.as_deref());
-        let config = ConfigFile::find(file)?;
+        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
         Ok(App::new(environment, config, Named { db: self.db.clone(), ..named }))
     }
 }

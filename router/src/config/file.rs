@@ -1,243 +1,144 @@
-//! `router.toml`: the store, the adapters, the secrets and the limits of a router.
+//! `router.toml`: finds it, reads it, and puts what the environment says over it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use serde::Deserialize;
-
+use super::Environment;
+use super::document::{Document, Origins};
 use super::error::Error;
-use super::toml_value;
-use crate::digest::Digest;
-use crate::json::Object;
+use super::listener::Listener;
+use super::reader::Report;
+use super::sections;
+use super::settings::{
+    AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry, ToolEntry,
+};
 use crate::secret::Source;
 
-/// The contents of `router.toml`.
-#[derive(Clone, Debug, Default)]
+/// What the operator says in `router.toml`, and in variables that stand for keys of it.
+#[derive(Clone, Debug)]
 pub struct ConfigFile {
+    /// The file that it was read from.
+    pub source: Option<PathBuf>,
     /// Directories with adapters.
     pub adapter_path: Vec<PathBuf>,
+    /// Where the store, the tokens and the caches are.
+    pub data_dir: Option<PathBuf>,
     /// The store.
     pub db: Option<PathBuf>,
     /// The adapter of steps that name none.
     pub default_adapter: Option<String>,
+    /// What becomes of runs left behind by a process that is gone.
+    pub recover: Recover,
     /// Where the secrets are that adapters and arguments refer to.
     pub secrets: BTreeMap<String, Source>,
     /// The adapters.
     pub adapters: Vec<AdapterEntry>,
     /// What may be under way at once.
     pub limits: RunLimits,
+    /// Where the daemon listens; there is at least one.
+    pub listeners: Vec<Listener>,
+    /// What the daemon takes from clients.
+    pub server: Server,
+    /// What runs may do.
+    pub policy: PolicySettings,
+    /// Names for operations of adapters.
+    pub tools: Vec<ToolEntry>,
+    /// What holds for single tokens.
+    pub tokens: Vec<TokenEntry>,
+    /// What is logged.
+    pub log: Log,
+    /// Where traces are exported to.
+    pub telemetry: Telemetry,
 }
 
-/// An adapter that is to be loaded.
-#[derive(Clone, Debug, Default)]
-pub struct AdapterEntry {
-    /// The factory: `module:function`.
-    pub factory_ref: String,
-    /// The id of the instance, instead of the adapter's own default.
-    pub id: Option<String>,
-    /// The configuration, in which `{"$secret": "NAME"}` stands for a secret.
-    pub config: Object,
-    /// The digest that the library file must have.
-    pub pin: Option<Digest>,
-    /// Calls that it carries out at once, instead of what holds for all adapters.
-    pub calls: Option<usize>,
-    /// How long a call of it may take, instead of what holds for all adapters.
-    pub timeout: Option<Duration>,
-}
-
-/// What may be under way at once, and for how long; what is absent has the router's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunLimits {
-    /// Runs that may be under way at once.
-    pub runs_in_flight: Option<usize>,
-    /// Calls that one adapter carries out at once.
-    pub calls_per_adapter: Option<usize>,
-    /// How long a call may take, if neither its step nor its run says.
-    pub call_timeout: Option<Duration>,
-}
-
-/// The file as it is written. Values that may be secret are taken as they are, so that no message of the
-/// parser repeats them.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Written {
-    adapter_path: Vec<PathBuf>,
-    db: Option<PathBuf>,
-    default_adapter: Option<String>,
-    secrets: toml::Table,
-    adapters: Vec<WrittenAdapter>,
-    limits: WrittenLimits,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenAdapter {
-    #[serde(rename = "ref")]
-    factory_ref: String,
-    id: Option<String>,
-    #[serde(default)]
-    config: toml::Table,
-    pin: Option<String>,
-    calls: Option<u64>,
-    timeout_ms: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct WrittenLimits {
-    runs_in_flight: Option<u64>,
-    calls_per_adapter: Option<u64>,
-    call_timeout_ms: Option<u64>,
+impl Default for ConfigFile {
+    fn default() -> Self {
+        Self {
+            source: None,
+            adapter_path: Vec::new(),
+            data_dir: None,
+            db: None,
+            default_adapter: None,
+            recover: Recover::default(),
+            secrets: BTreeMap::new(),
+            adapters: Vec::new(),
+            limits: RunLimits::default(),
+            listeners: vec![Listener::default()],
+            server: Server::default(),
+            policy: PolicySettings::default(),
+            tools: Vec::new(),
+            tokens: Vec::new(),
+            log: Log::default(),
+            telemetry: Telemetry::default(),
+        }
+    }
 }
 
 impl ConfigFile {
     /// The name of the file that is read from the working directory when none is named.
     pub const DEFAULT_NAME: &str = "router.toml";
 
-    /// Reads the named file, or `router.toml` in the working directory if there is one.
+    /// Reads the named file, or that of `NEXUS_ROUTER_CONFIG`, or `router.toml` in the working directory if
+    /// there is one; what variables of the environment say comes before it.
     ///
     /// # Errors
-    /// When a named file is missing, or a file is unreadable or invalid.
-    pub fn find(named: Option<&Path>) -> Result<Self, Error> {
-        match named {
-            Some(path) => Self::read(path),
-            None if Path::new(Self::DEFAULT_NAME).is_file() => {
-                Self::read(Path::new(Self::DEFAULT_NAME))
-            }
-            None => Ok(Self::default()),
+    /// When a named file is missing, a file is unreadable or invalid, or a variable is.
+    pub fn find(named: Option<&Path>, environment: &Environment) -> Result<Self, Error> {
+        Self::trace(named, environment).map(|(config, _)| config)
+    }
+
+    /// Like [`find`](Self::find), and tells where each setting was said.
+    pub(crate) fn trace(
+        named: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<(Self, Origins), Error> {
+        let default = Path::new(Self::DEFAULT_NAME);
+        let file = named
+            .or(environment.config_file.as_deref())
+            .or_else(|| default.is_file().then_some(default));
+        let unreadable = |source| {
+            let path = file.unwrap_or(Path::new(".")).to_owned();
+            Error::Unreadable { path, source }
+        };
+        let text = file.map(std::fs::read_to_string).transpose().map_err(unreadable)?;
+        let base = sections::base(file).map_err(unreadable)?;
+        let path = file.map(Path::to_owned);
+        let invalid = |problems: Vec<_>| {
+            let mut problems = problems.into_iter();
+            let first = problems.next()?;
+            Some(Error::Invalid { path: path.clone(), first, others: problems.collect() })
+        };
+        let mut document = match Document::parse(&text.unwrap_or_default()) {
+            Ok(document) => document,
+            Err(first) => return Err(Error::Invalid { path, first, others: Vec::new() }),
+        };
+        let mut problems = document.lay_over(&environment.overrides);
+        let report = Report::new(&document.origins);
+        let mut config = report.section("", &document.table, |root| sections::config(root, &base));
+        problems.extend(report.problems.into_inner());
+        // In the order of the file; variables come last.
+        problems.sort_by(|a, b| a.origin.cmp(&b.origin));
+        if let Some(error) = invalid(problems) {
+            return Err(error);
         }
+        config.source = path;
+        // These have variables of their own, which come before all.
+        config.db = environment.db.clone().or(config.db);
+        config.data_dir = environment.data_dir.clone().or(config.data_dir);
+        Ok((config, document.origins))
     }
-
-    fn read(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::Unreadable { path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let written: Written =
-            toml::from_str(&text).map_err(|error| refused(path, &text, &error))?;
-        let absolute = std::path::absolute(path).map_err(unreadable)?;
-        let base = absolute.parent().unwrap_or(Path::new("/"));
-        written.settle(base).map_err(|(message, hint)| Error::Invalid {
-            path: path.to_owned(),
-            message,
-            hint: hint.to_owned(),
-        })
-    }
-}
-
-/// What is wrong, and the remedy.
-type Wrong = (String, &'static str);
-
-impl Written {
-    /// Makes paths absolute, and reads the values that have a form of their own.
-    fn settle(self, base: &Path) -> Result<ConfigFile, Wrong> {
-        let secrets = self.secrets.iter();
-        let secrets = secrets.map(|(name, value)| Ok((name.clone(), source(name, value, base)?)));
-        let adapters = self.adapters.into_iter().enumerate();
-        Ok(ConfigFile {
-            adapter_path: self.adapter_path.iter().map(|path| base.join(path)).collect(),
-            db: self.db.map(|path| base.join(path)),
-            default_adapter: self.default_adapter,
-            secrets: secrets.collect::<Result<_, Wrong>>()?,
-            adapters: adapters
-                .map(|(index, adapter)| adapter.settle(index))
-                .collect::<Result<_, _>>()?,
-            limits: self.limits.settle()?,
-        })
-    }
-}
-
-fn source(name: &str, value: &toml::Value, base: &Path) -> Result<Source, Wrong> {
-    let hint = "write NAME = \"env:VARIABLE\" or NAME = \"file:PATH\"";
-    let text = value.as_str().ok_or_else(|| (format!("secrets.{name} is not a text"), hint))?;
-    let source: Source =
-        text.parse().map_err(|error| (format!("secrets.{name}: {error}"), hint))?;
-    Ok(match source {
-        Source::File(path) => Source::File(base.join(path)),
-        variable @ Source::Env(_) => variable,
-    })
-}
-
-impl WrittenAdapter {
-    fn settle(self, index: usize) -> Result<AdapterEntry, Wrong> {
-        let config = toml_value::object(&self.config).map_err(|message| {
-            let message = format!("adapters[{index}].config: {message}");
-            (message, "JSON, in which adapters are configured, has no such number")
-        })?;
-        let pin = self.pin.map(|pin| pin.parse()).transpose().map_err(|_| {
-            let message = format!("adapters[{index}].pin is not a SHA-256");
-            (message, "`sha256sum FILE` prints it: 64 hexadecimal digits")
-        })?;
-        let calls = count(&format!("adapters[{index}].calls"), self.calls)?;
-        let timeout = positive(&format!("adapters[{index}].timeout_ms"), self.timeout_ms)?;
-        Ok(AdapterEntry {
-            factory_ref: self.factory_ref,
-            id: self.id,
-            config,
-            pin,
-            calls,
-            timeout: timeout.map(Duration::from_millis),
-        })
-    }
-}
-
-fn positive(name: &str, number: Option<u64>) -> Result<Option<u64>, Wrong> {
-    match number {
-        Some(0) => Err((format!("{name} is 0"), "nothing would ever be carried out")),
-        other => Ok(other),
-    }
-}
-
-fn count(name: &str, number: Option<u64>) -> Result<Option<usize>, Wrong> {
-    let whole = |number| usize::try_from(number).unwrap_or(usize::MAX);
-    positive(name, number).map(|number| number.map(whole))
-}
-
-impl WrittenLimits {
-    fn settle(self) -> Result<RunLimits, Wrong> {
-        let timeout = positive("limits.call_timeout_ms", self.call_timeout_ms)?;
-        Ok(RunLimits {
-            runs_in_flight: count("limits.runs_in_flight", self.runs_in_flight)?,
-            calls_per_adapter: count("limits.calls_per_adapter", self.calls_per_adapter)?,
-            call_timeout: timeout.map(Duration::from_millis),
-        })
-    }
-}
-
-/// Tells what the parser says with its place, but without the line itself, which may hold a secret.
-fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Error {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let said = error.message().replace('\n', " ");
-    // The parser names the unknown key first, and then those that it knows, each in backquotes.
-    let mut named = said.split('`').skip(1).step_by(2);
-    let meant = match said.starts_with("unknown field") {
-        true => named.next().and_then(|unknown| nearest(unknown, named)),
-        false => None,
-    };
-    let hint = meant.map_or_else(
-        || "README.md shows a router.toml".to_owned(),
-        |meant| format!("did you mean {meant}?"),
-    );
-    let message = format!("{said} (line {line}, column {column})");
-    Error::Invalid { path: path.to_owned(), message, hint }
-}
-
-fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|word| (strsim::jaro_winkler(text, word), word));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.8).then_some(best.1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn read(text: &str) -> Result<ConfigFile, Error> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("router.toml");
         std::fs::write(&file, text).unwrap();
-        ConfigFile::find(Some(&file))
+        ConfigFile::find(Some(&file), &Environment::default())
     }
 
     #[test]
@@ -262,7 +163,7 @@ mod tests {
         let text = "adapter_path = ['plugins', '/opt/x']\ndb = 'data/runs.db'\n\
                     [secrets]\nA = 'file:a.txt'\nB = 'env:B_TOKEN'\n";
         std::fs::write(&file, text).unwrap();
-        let config = ConfigFile::find(Some(&file)).unwrap();
+        let config = ConfigFile::find(Some(&file), &Environment::default()).unwrap();
         assert_eq!(config.adapter_path, [directory.path().join("plugins"), "/opt/x".into()]);
         assert_eq!(config.db, Some(directory.path().join("data/runs.db")));
         assert_eq!(config.secrets["A"], Source::File(directory.path().join("a.txt")));
@@ -303,7 +204,9 @@ mod tests {
             assert!(!shown.contains("hunter22") && !error.hint().is_empty(), "{shown}");
         }
         assert!(read("[limits]\nruns_in_flight = 0\n").is_err());
-        let missing = ConfigFile::find(Some(Path::new("/nonexistent/router.toml"))).unwrap_err();
+        let missing =
+            ConfigFile::find(Some(Path::new("/nonexistent/router.toml")), &Environment::default())
+                .unwrap_err();
         assert_eq!(missing.code(), "CONFIG_FILE_UNREADABLE");
     }
 }

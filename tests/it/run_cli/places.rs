@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use nexus_router::config::ConfigFile;
+use nexus_router::config::{ConfigFile, Environment};
 use serde_json::json;
 
 use super::{ECHO, request, write};
@@ -107,7 +107,8 @@ fn configuration_file_of_the_readme_is_one() {
     let text = readme.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
     let world = World::new();
     std::fs::write(world.path("router.toml"), text).unwrap();
-    let config = ConfigFile::find(Some(&world.path("router.toml"))).unwrap();
+    let config =
+        ConfigFile::find(Some(&world.path("router.toml")), &Environment::default()).unwrap();
     assert_eq!(config.default_adapter.as_deref(), Some("shop"));
     let file = write(&world, "request.json", &json!({ "goal": "look" }));
     let run = world.run_with(&["run", &file, "--format", "json"], |command| {

@@ -1,0 +1,41 @@
+//! Keys that people know by another name, and what they are called here.
+
+/// The key as it may be guessed, what it is called here, and why.
+pub(super) const RENAMED: &[(&str, &str, &str)] = &[
+    ("adapters.factory_ref", "adapters.ref", "the table already says that it is an adapter's"),
+    ("adapters.adapter_id", "adapters.id", "the table already says that it is an adapter's"),
+    ("adapters.timeout", "adapters.timeout_ms", "the unit stands in the name"),
+    ("database", "db", "the store is one file"),
+    ("db_path", "db", "the store is one file"),
+    ("store", "db", "the store is one file"),
+    ("listen", "listeners.address", "there may be more than one [[listeners]]"),
+    ("port", "listeners.address", "it is written HOST:PORT, in [[listeners]]"),
+    ("host", "listeners.address", "it is written HOST:PORT, in [[listeners]]"),
+    ("bind", "listeners.address", "there may be more than one [[listeners]]"),
+    ("server.listen", "listeners.address", "there may be more than one [[listeners]]"),
+    ("server.bind", "listeners.address", "there may be more than one [[listeners]]"),
+    ("server.host", "listeners.address", "it is written HOST:PORT, in [[listeners]]"),
+    ("server.port", "listeners.address", "it is written HOST:PORT, in [[listeners]]"),
+    ("default_adapter_id", "default_adapter", "an adapter is named by its id everywhere"),
+    ("tls", "listeners.tls_cert and listeners.tls_key", "each listener has its own certificate"),
+    ("listeners.tls", "listeners.tls_cert and listeners.tls_key", "there are two files to name"),
+    ("log_level", "log.level", "all about the log stands in [log]"),
+    ("otel", "telemetry", "it is about traces, by whatever protocol"),
+    ("limits.max_steps", "policy.max_steps", "it is about what plans may be, not about load"),
+    ("policy.allow_apply", "policy.apply", "what the policy says is what it allows"),
+];
+
+/// Returns what a key is called here, and why, if it is known by another name.
+pub(super) fn hint(path: &str) -> Option<String> {
+    let (_, new, why) = RENAMED.iter().find(|(old, ..)| *old == path)?;
+    Some(format!("it is called {new} here: {why}"))
+}
+
+/// Returns a path without the numbers of items.
+pub(super) fn without_numbers(path: &str) -> String {
+    let parts = path.split('[').enumerate().map(|(index, part)| match index {
+        0 => part,
+        _ => part.split_once(']').map_or(part, |(_, rest)| rest),
+    });
+    parts.collect()
+}

@@ -1,0 +1,265 @@
+//! The sections of `router.toml` as the program uses them, with their defaults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::pattern::Pattern;
+use crate::digest::Digest;
+use crate::json::Object;
+use crate::role::{ActionClass, Role};
+use crate::secret::{Secrets, Source};
+
+/// An adapter that is to be loaded.
+#[derive(Clone, Default)]
+pub struct AdapterEntry {
+    /// The factory: `module:function`.
+    pub factory_ref: String,
+    /// The id of the instance, instead of the adapter's own default.
+    pub id: Option<String>,
+    /// The configuration, in which `{"$secret": "NAME"}` stands for a secret.
+    pub config: Object,
+    /// The digest that the library file must have.
+    pub pin: Option<Digest>,
+    /// Calls that it carries out at once, instead of what holds for all adapters.
+    pub calls: Option<usize>,
+    /// How long a call of it may take, instead of what holds for all adapters.
+    pub timeout: Option<Duration>,
+}
+
+impl AdapterEntry {
+    /// Returns the configuration without what looks like a secret.
+    #[must_use]
+    pub fn shown_config(&self) -> Object {
+        let secrets = Secrets::empty()
+            .with_hidden_values(crate::secret::secret_values(&self.config.to_serde()));
+        secrets.redact_object(&self.config).unwrap_or_else(|| self.config.clone())
+    }
+}
+
+// By hand: a configuration may hold secrets as they are.
+impl std::fmt::Debug for AdapterEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { factory_ref, id, config: _, pin, calls, timeout } = self;
+        f.debug_struct("AdapterEntry")
+            .field("factory_ref", factory_ref)
+            .field("id", id)
+            .field("config", &self.shown_config())
+            .field("pin", pin)
+            .field("calls", calls)
+            .field("timeout", timeout)
+            .finish()
+    }
+}
+
+/// What may be under way at once, and for how long; what is absent has the router's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Runs that may be under way at once.
+    pub runs_in_flight: Option<usize>,
+    /// Calls that one adapter carries out at once.
+    pub calls_per_adapter: Option<usize>,
+    /// How long a call may take, if neither its step nor its run says.
+    pub call_timeout: Option<Duration>,
+}
+
+/// What becomes of runs that were left behind by a process that is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recover {
+    /// They go on, where that is safe.
+    #[default]
+    Resume,
+    /// They are ended.
+    End,
+    /// They stay as they are.
+    Leave,
+}
+
+impl Recover {
+    /// Every choice, with its name.
+    pub const ALL: &[(&'static str, Self)] =
+        &[("resume", Self::Resume), ("end", Self::End), ("leave", Self::Leave)];
+}
+
+/// What the daemon takes from clients, and for how long it waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Names besides localhost under which clients reach it.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of browsers that may call.
+    pub allowed_origins: Vec<String>,
+    /// Connections at once.
+    pub connections: usize,
+    /// Event streams at once.
+    pub streams: usize,
+    /// Bytes of one request's body.
+    pub body_bytes: usize,
+    /// Bytes of one imported bundle.
+    pub bundle_bytes: usize,
+    /// Bytes of all bodies in memory at once.
+    pub bodies_bytes: usize,
+    /// Time to send the head of a request.
+    pub header_timeout: Duration,
+    /// Time to send the body of a request.
+    pub body_timeout: Duration,
+    /// How long calls may go on after the daemon was told to stop.
+    pub drain: Duration,
+    /// Requests per second and token; 0 means that there is no limit.
+    pub requests_per_second: u32,
+    /// Requests that a token may make at once, after a pause.
+    pub burst: u32,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            connections: 1024,
+            streams: 256,
+            body_bytes: 16 * 1024 * 1024,
+            bundle_bytes: 64 * 1024 * 1024,
+            bodies_bytes: 256 * 1024 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(30),
+            requests_per_second: 1000,
+            burst: 2000,
+        }
+    }
+}
+
+/// What the operator lets runs do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// Whether runs may apply; otherwise every run that wants to is refused.
+    pub apply: bool,
+    /// The most steps of a plan.
+    pub max_steps: u64,
+    /// The longest time of a run.
+    pub max_run: Duration,
+    /// The first rule that fits a call decides; if none does, the call is allowed.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        Self { apply: true, max_steps: 1000, max_run: Duration::from_secs(600), rules: Vec::new() }
+    }
+}
+
+/// Allows or denies calls. What is absent fits anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What becomes of a call that fits.
+    pub effect: Effect,
+    /// The adapter's id.
+    pub adapter: Option<Pattern>,
+    /// The tool.
+    pub tool: Option<Pattern>,
+    /// The method.
+    pub method: Option<Pattern>,
+    /// The name of the caller's token.
+    pub token: Option<Pattern>,
+    /// What the caller is told.
+    pub reason: Option<String>,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Calls that fit may be made.
+    Allow,
+    /// Calls that fit are refused.
+    Deny,
+}
+
+impl Effect {
+    /// Every effect, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[("allow", Self::Allow), ("deny", Self::Deny)];
+}
+
+/// A name for an adapter's operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolEntry {
+    /// The name that callers use.
+    pub name: String,
+    /// What it does, for callers.
+    pub description: String,
+    /// The adapter's id.
+    pub adapter: String,
+    /// The adapter's tool.
+    pub tool: String,
+    /// The tool's method.
+    pub method: String,
+    /// What kind of thing it does.
+    pub action_class: Option<ActionClass>,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+}
+
+/// What holds for one token besides what it was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenEntry {
+    /// The token's name.
+    pub name: String,
+    /// The role that narrows it.
+    pub role: Option<Role>,
+    /// Requests per second, instead of those of all tokens; 0 means that there is no limit.
+    pub requests_per_second: Option<u32>,
+    /// Requests at once after a pause, instead of those of all tokens.
+    pub burst: Option<u32>,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Directives: a level, and levels of targets, such as `info,nexus_router::store=debug`.
+    pub level: String,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object per line.
+    Json,
+}
+
+impl LogFormat {
+    /// Every form, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+/// Where traces are exported to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Telemetry {
+    /// The collector; without one nothing is exported.
+    pub otlp_endpoint: Option<String>,
+    /// The name under which the daemon appears there.
+    pub service_name: String,
+    /// The share of traces that is exported, from 0 to 1.
+    pub sample_ratio: f64,
+    /// Headers of the export; the values are secrets.
+    pub headers: BTreeMap<String, Source>,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            otlp_endpoint: None,
+            service_name: "nexus-router".to_owned(),
+            sample_ratio: 1.0,
+            headers: BTreeMap::new(),
+        }
+    }
+}
