@@ -180,7 +180,7 @@ impl Execution {
             if let Some(accepted) = self.origin.accepted.take() {
                 self.recorder.commit().await?;
                 // Whoever waited may have gone; the run goes on.
-                drop(accepted.send(()));
+                accepted.send(()).ok();
             }
         }
         if self.recorder.run().phase() == Phase::Provenanced {
@@ -296,11 +296,12 @@ impl Execution {
             attempt,
         })?;
         adapter_id.clone_into(&mut self.called);
+        let caller = self.origin.caller.clone();
         let grounds = Grounds {
             mode: self.mode,
             policy: self.policy,
             law: &around.law,
-            caller: self.origin.caller.as_deref(),
+            caller: caller.as_deref(),
             secrets: &around.secrets,
         };
         let verdict = gate::admit(grounds, chosen, step);

@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::Instrument as _;
 
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
@@ -195,9 +196,11 @@ impl Router {
     /// # Errors
     /// See [`Error`]. An operational error of an adapter is none: the outcome tells it.
     pub async fn run(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
+        let submission = request.into();
         let permit = self.inner.enter()?;
-        let run = Arc::clone(&self.inner).run(request.into(), permit, Commits::Together, None);
-        Carried::new(&self.inner, run).await
+        let span = submission.span();
+        let run = Arc::clone(&self.inner).run(submission, permit, Commits::Together, None);
+        Carried::new(&self.inner, run.instrument(span)).await
     }
 
     /// Takes a request, and returns as soon as it is on disk and before anything is called. The run goes on
@@ -210,9 +213,9 @@ impl Router {
         let permit = self.inner.enter()?;
         let Some(runtime) = &self.inner.runtime else { return Err(closed()) };
         let (accepted, told) = oneshot::channel();
-        let run_id = submission.run_id.clone();
+        let (run_id, span) = (submission.run_id.clone(), submission.span());
         let run = Arc::clone(&self.inner);
-        let run = run.run(submission, permit, Commits::Together, Some(accepted));
+        let run = run.run(submission, permit, Commits::Together, Some(accepted)).instrument(span);
         let mut run = UnderWay { run_id, task: runtime.spawn(run) };
         match told.await {
             Ok(()) => Ok(Accepted::UnderWay(run)),
@@ -353,9 +356,14 @@ impl Inner {
         let live = Live::enter(&self, run_id, &cancel);
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
+        let (begun, mode) = (Instant::now(), request.mode().name());
         let origin = Origin { caller, stranger: false, trace, accepted };
         let execution = Execution::begin(recorder, request, redacted, cancel, origin);
         let answer = self.carry_out(&around, execution, claim).await;
+        let status = answer.as_ref().map(|outcome| outcome.status.name());
+        let status = status.unwrap_or_else(|_| "ERROR");
+        around.metrics.run_ended(mode, status, begun.elapsed());
+        tracing::debug!(status, "the run is over");
         drop((live, permit));
         answer
     }

@@ -36,7 +36,7 @@ pub use check::{Finding, Health};
 pub use error::Error;
 pub use import::{Conflict, Imported, NewRun, Replaced};
 pub use owner::{Identity, Life};
-pub use record::{Append, Claim, Header, Log, Progress, RunRecord, Status, Ticket};
+pub use record::{Append, Claim, Header, Log, Progress, RunRecord, Status, Tail, Ticket};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
 pub use writer::{Receipt, Unwritten, Work};
 
@@ -195,6 +195,14 @@ impl Store {
         Self::begin(Connection::open_in_memory()?, None, &Options::default())
     }
 
+    /// Makes a store in memory. It is gone with its last clone.
+    ///
+    /// # Errors
+    /// When there is no memory or no thread.
+    pub fn in_memory_with(options: &Options) -> Result<Self, Error> {
+        Self::begin(Connection::open_in_memory()?, None, options)
+    }
+
     fn begin(
         mut connection: Connection,
         path: Option<PathBuf>,
@@ -293,6 +301,20 @@ impl Store {
         self.shared.writer.as_ref().map(Writer::work).unwrap_or_default()
     }
 
+    /// Says whether the last thing that should have been written could not be.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.shared.writer.as_ref().is_some_and(Writer::is_failing)
+    }
+
+    /// Returns what tells of every commit of this process, for those who wait for events.
+    ///
+    /// # Errors
+    /// When the store was opened only for reading.
+    pub fn committed(&self) -> Result<tokio::sync::watch::Receiver<()>, Error> {
+        Ok(self.writer()?.committed())
+    }
+
     /// Finds a run.
     ///
     /// # Errors
@@ -316,6 +338,15 @@ impl Store {
         self.read(move |connection| {
             if python { python::log(connection, &run_id) } else { reader::log(connection, &run_id) }
         })
+    }
+
+    /// Reads some of the events of a run, from the one with number `from` on.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or is one of the Python router.
+    pub fn tail(&self, run_id: &str, from: u64) -> Result<Option<Tail>, Error> {
+        let run_id = run_id.to_owned();
+        self.read(move |connection| reader::tail(connection, &run_id, from))
     }
 
     /// Lists runs, the newest first.

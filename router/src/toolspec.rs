@@ -45,7 +45,7 @@ impl Tools {
                 name: entry.name.clone(),
                 description: entry.description.clone(),
                 adapter_id: entry.adapter.clone(),
-                tool: entry.tool.clone().unwrap_or_else(|| entry.name.clone()),
+                tool: entry.tool.clone(),
                 method: entry.method.clone(),
                 action_class: entry.action_class,
                 timeout: entry.timeout,

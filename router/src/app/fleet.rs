@@ -55,7 +55,7 @@ pub struct Changes {
 }
 
 /// Where adapters come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) loader: &'a Loader,
     pub(super) config: &'a ConfigFile,

@@ -113,7 +113,7 @@ fn as_json(health: &Health) -> Value {
 fn backup(arguments: &CopyArguments, environment: &Environment) -> Result<Answer, Error> {
     let app = arguments.store.app(environment)?;
     let mut progress = Progress::new("copying pages");
-    store::backup(app.db()?, &arguments.file, |done, total| progress.tell(done, total))?;
+    store::backup(&app.db()?, &arguments.file, |done, total| progress.tell(done, total))?;
     drop(progress);
     let file = arguments.file.display().to_string();
     done(environment, arguments.format, &[("backup", Some(file))])
@@ -123,7 +123,7 @@ fn restore(arguments: &CopyArguments, environment: &Environment) -> Result<Answe
     let app = arguments.store.app(environment)?;
     let mut progress = Progress::new("copying pages");
     let kept =
-        store::restore(&arguments.file, app.db()?, |done, total| progress.tell(done, total))?;
+        store::restore(&arguments.file, &app.db()?, |done, total| progress.tell(done, total))?;
     drop(progress);
     let store = app.db()?.display().to_string();
     let kept = kept.map(|kept| kept.display().to_string());
@@ -135,7 +135,7 @@ fn take_over(arguments: &TakeOverArguments, environment: &Environment) -> Result
     let unreadable =
         if arguments.leave_unreadable { Unreadable::Leave } else { Unreadable::Refuse };
     let mut progress = Progress::new("taking over runs");
-    let taken = takeover::take_over(app.db()?, unreadable, Clock::System.now(), |done, total| {
+    let taken = takeover::take_over(&app.db()?, unreadable, Clock::System.now(), |done, total| {
         progress.tell(done, total);
     });
     drop(progress);

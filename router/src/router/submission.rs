@@ -41,6 +41,17 @@ impl Submission {
         self
     }
 
+    /// Returns the span in which the run is carried out.
+    pub(super) fn span(&self) -> tracing::Span {
+        let trace_id = self.trace.as_ref().map(TraceContext::trace_id_text);
+        tracing::info_span!(
+            "run",
+            run_id = self.run_id,
+            mode = self.request.mode().name(),
+            trace_id
+        )
+    }
+
     /// Returns the id that the run will have, unless its idempotency key belongs to another.
     #[must_use]
     pub fn run_id(&self) -> &str {

@@ -170,7 +170,7 @@ impl Error {
     }
 
     /// Says whether the same may succeed later.
-    pub(super) const fn is_passing(&self) -> bool {
+    pub(crate) const fn is_passing(&self) -> bool {
         matches!(self, Self::Busy | Self::Full(_) | Self::Disk(_))
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::record::{Header, Log, Progress, RunRecord, Status};
+use super::record::{Header, Log, Progress, RunRecord, Status, Tail};
 use super::schema::POSITION_BITS;
 use super::{Counted, Error, Filter, Listed, Listing};
 use crate::digest::Digest;
@@ -22,6 +22,8 @@ const BY_ID: &str = select_run!("run_id = ?1");
 const BY_NUMBER: &str = select_run!("run_no = ?1");
 const EVENTS: &str =
     "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 ORDER BY segment_no";
+const SOME_EVENTS: &str = "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 \
+    ORDER BY segment_no LIMIT 16";
 const NEWEST: &str = "SELECT created_at, run_no FROM runs WHERE status = ?1 AND created_at >= ?2 \
     ORDER BY created_at DESC, run_no DESC LIMIT ?3";
 
@@ -80,6 +82,39 @@ pub(super) fn bodies(connection: &Connection, run_no: i64) -> Result<Vec<String>
 pub(super) fn log(connection: &Connection, run_id: &str) -> Result<Option<Log>, Error> {
     let Some((run_no, record)) = find(connection, run_id)? else { return Ok(None) };
     Ok(Some(Log { record, bodies: bodies(connection, run_no)? }))
+}
+
+/// Reads some of the events of a run, from the one with number `from` on.
+pub(super) fn tail(
+    connection: &Connection,
+    run_id: &str,
+    from: u64,
+) -> Result<Option<Tail>, Error> {
+    let Some((run_no, record)) = find(connection, run_id)? else { return Ok(None) };
+    let first = run_no << POSITION_BITS;
+    let position = i64::try_from(from).unwrap_or(i64::MAX).min((1 << POSITION_BITS) - 1);
+    let begins: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(segment_no) FROM segments WHERE segment_no >= ?1 AND segment_no <= ?2",
+        )?
+        .query_row([first, first | position], |row| row.get(0))?;
+    let begins = begins.unwrap_or(first);
+    let mut query = connection.prepare_cached(SOME_EVENTS)?;
+    let range = params![begins, run_no.wrapping_add(1) << POSITION_BITS];
+    let bodies = query.query_map(range, |row| {
+        Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned())
+    })?;
+    let mut seq = (begins - first).cast_unsigned();
+    let mut lines = Vec::new();
+    for body in bodies {
+        for line in body?.lines() {
+            if seq >= from {
+                lines.push((seq, line.to_owned()));
+            }
+            seq += 1;
+        }
+    }
+    Ok(Some(Tail { record, lines }))
 }
 
 /// Lists runs, the newest first.

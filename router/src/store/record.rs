@@ -100,6 +100,15 @@ impl Log {
     }
 }
 
+/// Some of the events of a run, read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The run.
+    pub record: RunRecord,
+    /// The events in order, each with its number. There may be more.
+    pub lines: Vec<(u64, String)>,
+}
+
 /// A run's place in the store; not known before its first commit.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket(pub(super) Arc<AtomicI64>);

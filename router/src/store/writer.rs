@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
@@ -18,6 +18,9 @@ use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// After so long nobody knows whether writing would still fail; it has to be tried.
+const DOUBT: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 type Done = oneshot::Sender<Result<(), Unwritten>>;
@@ -53,6 +56,16 @@ pub struct Work {
 struct Counters {
     commits: AtomicU64,
     appends: AtomicU64,
+    /// When a commit failed since the last good one, and not because of what was in it.
+    failed: Mutex<Option<Instant>>,
+    /// Tells that there was a commit.
+    committed: watch::Sender<()>,
+}
+
+impl Counters {
+    fn note(&self, failed: Option<Instant>) {
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    }
 }
 
 /// The handle of the writing thread.
@@ -148,6 +161,15 @@ impl Writer {
             commits: self.counters.commits.load(Ordering::Relaxed),
             appends: self.counters.appends.load(Ordering::Relaxed),
         }
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        let failed = self.counters.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|moment| moment.elapsed() < DOUBT)
+    }
+
+    pub(super) fn committed(&self) -> watch::Receiver<()> {
+        self.counters.committed.subscribe()
     }
 
     /// Lets the thread finish what was handed over, and waits for it.
@@ -291,6 +313,7 @@ impl Desk {
             // That a key is taken is an answer.
             if !matches!(error, Error::KeyTaken { .. }) {
                 self.metrics.commit_failed();
+                self.counters.note(Some(Instant::now()));
             }
             for ticket in begun {
                 ticket.0.store(0, Ordering::Release);
@@ -311,6 +334,10 @@ impl Desk {
         transaction.commit()?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.appends.fetch_add(all.len() as u64, Ordering::Relaxed);
+        self.counters.note(None);
+        if self.counters.committed.receiver_count() > 0 {
+            self.counters.committed.send_replace(());
+        }
         let bytes = all.iter().map(|(append, _)| append.body.len() as u64).sum();
         self.metrics.commit(all.len() as u64, bytes, since.elapsed());
         Ok(())

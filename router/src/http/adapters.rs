@@ -1,0 +1,92 @@
+//! Adapters: list, show, health, validate, inspect.
+
+use axum::response::Response;
+use http::StatusCode;
+
+use super::guard::Context;
+use super::problem::Problem;
+use super::reply;
+use crate::json::{self, Limits, Object, Value};
+use crate::loader::Adapter;
+
+/// Lists the adapters.
+pub(super) async fn list(context: Context) -> Result<Response, Problem> {
+    let mut request = Object::new();
+    if let Some(capability) = context.query("capability") {
+        request.insert("capability", capability);
+    }
+    context
+        .blocking(move |context| {
+            let listed = context.service.app().tool("nexus-router.adapters", request.into())?;
+            Ok(reply::json(StatusCode::OK, &listed))
+        })
+        .await
+}
+
+fn find(context: &Context) -> Result<Adapter, Problem> {
+    let adapter_id = context.param("adapter_id");
+    let registry = context.service.router().registry();
+    registry.get(adapter_id).cloned().map_err(|error| {
+        Problem::new(StatusCode::NOT_FOUND, error.code(), error.to_string()).hint(error.hint())
+    })
+}
+
+/// Tells what is known of an adapter.
+pub(super) async fn show(context: Context) -> Result<Response, Problem> {
+    let adapter = find(&context)?;
+    let mut capabilities: Vec<&str> =
+        adapter.capabilities().iter().map(|capability| capability.name()).collect();
+    capabilities.sort_unstable();
+    let tools = context.standing.tools.iter();
+    let tools = tools.filter(|tool| tool.adapter_id == adapter.adapter_id());
+    let mut object = Object::new();
+    object.insert("adapter_id", adapter.adapter_id());
+    object.insert("adapter_kind", adapter.adapter_kind());
+    object.insert("factory_ref", adapter.factory_ref());
+    object.insert("capabilities", capabilities.into_iter().map(Value::from).collect::<Vec<_>>());
+    object.insert("library", adapter.digest().map(|digest| digest.to_string()));
+    object.insert("confinement", "none");
+    object.insert("tools", tools.map(|tool| tool.name.as_str().into()).collect::<Vec<Value>>());
+    Ok(reply::json(StatusCode::OK, &object.into()))
+}
+
+/// Tells how an adapter does.
+pub(super) async fn health(context: Context) -> Result<Response, Problem> {
+    let adapter = find(&context)?;
+    let seats = context.service.router().seats(adapter.adapter_id());
+    let mut object = Object::new();
+    object.insert("adapter_id", adapter.adapter_id());
+    let full = seats.is_some_and(|seats| seats.busy >= seats.calls);
+    object.insert("status", if full { "busy" } else { "ok" });
+    if let Some(seats) = seats {
+        object.insert("calls_in_flight", seats.busy);
+        object.insert("calls_limit", seats.calls);
+    }
+    Ok(reply::json(StatusCode::OK, &object.into()))
+}
+
+/// Validates an adapter library.
+pub(super) async fn validate(context: Context) -> Result<Response, Problem> {
+    examine(context, "nexus-router.validate_adapter").await
+}
+
+/// Validates an adapter library, and reports what is known of it.
+pub(super) async fn inspect(context: Context) -> Result<Response, Problem> {
+    examine(context, "nexus-router.inspect_adapter").await
+}
+
+async fn examine(context: Context, tool: &'static str) -> Result<Response, Problem> {
+    let request = json::parse(&context.body.bytes, Limits::REQUEST)
+        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+    context
+        .blocking(move |context| {
+            let place = context.service.examination();
+            let place = place.ok_or_else(|| {
+                Problem::overloaded("as many adapters are examined as may be at once")
+            })?;
+            let report = context.service.app().tool(tool, request)?;
+            drop(place);
+            Ok(reply::json(StatusCode::OK, &report))
+        })
+        .await
+}

@@ -1,0 +1,168 @@
+//! The daemon itself: health, metrics, log, audit, reload, and what codes mean.
+
+use axum::response::Response;
+use http::StatusCode;
+
+use super::guard::Context;
+use super::problem::Problem;
+use super::runs::number;
+use super::{openapi, reply};
+use crate::code;
+use crate::json::{self, Limits, Object, Value};
+use crate::metrics::CONTENT_TYPE;
+
+/// Says that the process answers.
+pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
+    let mut answer = Object::new();
+    answer.insert("status", "ok");
+    Ok(reply::json(StatusCode::OK, &answer.into()))
+}
+
+/// Says whether runs should be sent here.
+pub(super) async fn readyz(context: Context) -> Result<Response, Problem> {
+    match context.service.unready() {
+        None => {
+            let mut answer = Object::new();
+            answer.insert("status", "ready");
+            Ok(reply::json(StatusCode::OK, &answer.into()))
+        }
+        Some("draining") => Err(Problem::draining()),
+        Some(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", why)),
+    }
+}
+
+/// Returns the OpenAPI document.
+pub(super) async fn openapi(_: Context) -> Result<Response, Problem> {
+    Ok(reply::json(StatusCode::OK, &openapi::document()))
+}
+
+/// Returns the metrics.
+pub(super) async fn metrics(context: Context) -> Result<Response, Problem> {
+    context
+        .blocking(|context| {
+            let text = context.service.metrics().render(&context.service.gauges());
+            Ok(reply::text(StatusCode::OK, CONTENT_TYPE, text))
+        })
+        .await
+}
+
+/// Tells what the daemon is and does.
+pub(super) async fn status(context: Context) -> Result<Response, Problem> {
+    context
+        .blocking(|context| {
+            let (service, gauges) = (&context.service, context.service.gauges());
+            let mut answer = Object::new();
+            answer.insert("version", gauges.version);
+            answer.insert("status", service.unready().unwrap_or("ready"));
+            answer.insert("uptime_s", service.uptime().as_secs());
+            answer.insert("runs_in_flight", gauges.runs_in_flight);
+            answer.insert("runs_limit", gauges.runs_limit);
+            answer.insert("connections", gauges.connections);
+            answer.insert("streams", gauges.streams);
+            answer.insert("adapters", gauges.adapters);
+            answer.insert("tools", context.standing.tools.iter().count());
+            answer.insert("you", you(context));
+            Ok(reply::json(StatusCode::OK, &answer.into()))
+        })
+        .await
+}
+
+fn you(context: &Context) -> Object {
+    let mut you = context.bearer.caller().to_json();
+    you.insert("scope", context.bearer.scope.name());
+    you
+}
+
+/// Explains a code.
+pub(super) async fn explain(context: Context) -> Result<Response, Problem> {
+    let asked = context.param("code");
+    let meanings: Vec<Value> = code::find(asked)
+        .map(|known| {
+            let mut object = Object::new();
+            object.insert("code", known.code);
+            object.insert("kind", known.kind.name());
+            object.insert("meaning", known.meaning);
+            object.insert("remedy", known.remedy);
+            object.into()
+        })
+        .collect();
+    if meanings.is_empty() {
+        let detail = format!("there is no code {asked:?}");
+        let problem = Problem::new(StatusCode::NOT_FOUND, "UNKNOWN_CODE", detail);
+        return Err(match code::near(asked)[..] {
+            [] => problem,
+            [nearest, ..] => problem.hint(format!("did you mean {nearest}?")),
+        });
+    }
+    let mut answer = Object::new();
+    answer.insert("meanings", meanings);
+    Ok(reply::json(StatusCode::OK, &answer.into()))
+}
+
+/// Returns what happened to the daemon itself.
+pub(super) async fn audit(context: Context) -> Result<Response, Problem> {
+    let after = number(&context, "after", 0..=usize::MAX >> 11)?.unwrap_or(0) as u64;
+    let limit = number(&context, "limit", 1..=10_000)?.unwrap_or(1000);
+    context
+        .blocking(move |context| {
+            let lines = context.service.store().audit_page(after, limit)?;
+            let mut text = lines.join("\n");
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            Ok(reply::text(StatusCode::OK, "application/jsonl", text))
+        })
+        .await
+}
+
+fn level(context: &Context) -> Response {
+    let mut answer = Object::new();
+    answer.insert("level", context.service.telemetry().level());
+    reply::json(StatusCode::OK, &answer.into())
+}
+
+/// Tells what is logged.
+pub(super) async fn log_level(context: Context) -> Result<Response, Problem> {
+    Ok(level(&context))
+}
+
+/// Changes what is logged.
+pub(super) async fn set_log_level(context: Context) -> Result<Response, Problem> {
+    let body = json::parse(&context.body.bytes, Limits::REQUEST)
+        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+    let body = body.into_object().unwrap_or_default();
+    let (Some(wanted), 1) = (body.get("level").and_then(Value::as_str), body.len()) else {
+        let detail = "the body must be {\"level\": \"…\"}";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", detail));
+    };
+    let telemetry = context.service.telemetry();
+    telemetry.set_level(wanted).map_err(|error| {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.code(), error.to_string())
+            .hint(error.hint())
+            .with("pointer", "/level")
+    })?;
+    let mut payload = Object::new();
+    payload.insert("level", telemetry.level());
+    payload.insert("name", context.bearer.name.as_str());
+    context.service.audit().record("log.level_changed", payload);
+    Ok(level(&context))
+}
+
+/// Reads the configuration again.
+pub(super) async fn reload(context: Context) -> Result<Response, Problem> {
+    context
+        .blocking(|context| {
+            let reloaded = context.service.reload("a request")?;
+            let list = |ids: &[String]| -> Vec<Value> {
+                ids.iter().map(|id| id.as_str().into()).collect()
+            };
+            let mut answer = Object::new();
+            answer.insert("added", list(&reloaded.changes.added));
+            answer.insert("removed", list(&reloaded.changes.removed));
+            answer.insert("replaced", list(&reloaded.changes.replaced));
+            answer.insert("kept", list(&reloaded.changes.kept));
+            answer.insert("needs_restart", list(&reloaded.later));
+            Ok(reply::json(StatusCode::OK, &answer.into()))
+        })
+        .await
+}

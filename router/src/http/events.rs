@@ -1,0 +1,147 @@
+//! The events of a run as a stream, which can be taken up where it broke off.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::header::CACHE_CONTROL;
+use http::{HeaderValue, StatusCode};
+use tokio::sync::watch;
+
+use super::guard::Context;
+use super::problem::Problem;
+use crate::event::Line;
+use crate::json::{self, Object};
+use crate::service::{Counted, Service};
+use crate::store::{Status, Tail};
+
+/// The shortest time between two looks, however often there is a commit.
+const SHORTEST: Duration = Duration::from_millis(25);
+/// The longest time between two looks: another process may carry out the run.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How often a stream without events shows that it is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Streams the events of a run.
+pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
+    let from = first(&context)?;
+    let run_id = context.param("run_id").to_owned();
+    let service = context.service.clone();
+    let counted = service.stream().ok_or_else(|| {
+        Problem::overloaded("there are as many event streams as there may be")
+    })?;
+    let committed = service.store().committed()?;
+    let begun = {
+        let run_id = run_id.clone();
+        context
+            .blocking(move |context| {
+                let tail = context.service.store().tail(&run_id, from)?;
+                tail.ok_or_else(|| Problem::no_run(&run_id))
+            })
+            .await?
+    };
+    if from > 0 && is_over(&begun, from) {
+        // To a browser this says that it need not come again.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let mut follower = Follower {
+        service,
+        run_id,
+        committed,
+        next: from,
+        ready: VecDeque::new(),
+        over: false,
+        _counted: counted,
+    };
+    follower.take(begun);
+    let events = stream::unfold(follower, |mut follower| async {
+        let event = follower.event().await?;
+        Some((Ok::<_, Infallible>(event), follower))
+    });
+    let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE));
+    let mut response = sse.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Reads the number of the first event that is wanted.
+fn first(context: &Context) -> Result<u64, Problem> {
+    let Some(last) = context.header("last-event-id").or(context.query("after")) else {
+        return Ok(0);
+    };
+    let wrong = || Problem::query("Last-Event-ID, or after, must be the number of an event");
+    let last: i64 = last.trim().parse().map_err(|_| wrong())?;
+    u64::try_from(last.checked_add(1).ok_or_else(wrong)?).map_err(|_| wrong())
+}
+
+fn is_over(tail: &Tail, next: u64) -> bool {
+    let progress = &tail.record.progress;
+    progress.status != Status::Running && next >= progress.events
+}
+
+/// Follows a run. It holds a few events at most; a client that does not read gets no more.
+struct Follower {
+    service: Service,
+    run_id: String,
+    committed: watch::Receiver<()>,
+    next: u64,
+    ready: VecDeque<Event>,
+    over: bool,
+    _counted: Counted,
+}
+
+impl Follower {
+    fn take(&mut self, tail: Tail) {
+        for (seq, line) in &tail.lines {
+            let kind = Line::read(line).map_or_else(|_| "event".to_owned(), |line| line.kind.into());
+            let event = Event::default().id(seq.to_string()).event(kind).data(line);
+            self.ready.push_back(event);
+            self.next = seq + 1;
+        }
+        if is_over(&tail, self.next) {
+            let mut end = Object::new();
+            end.insert("run_id", self.run_id.as_str());
+            end.insert("status", tail.record.progress.status.name());
+            let data = json::to_compact(&end.into());
+            self.ready.push_back(Event::default().event("end").data(data));
+            self.over = true;
+        }
+    }
+
+    async fn event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.over {
+                return None;
+            }
+            let (store, run_id, next) =
+                (self.service.store().clone(), self.run_id.clone(), self.next);
+            self.committed.mark_unchanged();
+            match tokio::task::spawn_blocking(move || store.tail(&run_id, next)).await {
+                Ok(Ok(Some(tail))) => self.take(tail),
+                // The client comes again and is told what is wrong.
+                Ok(Ok(None) | Err(_)) | Err(_) => return None,
+            }
+            if self.ready.is_empty() && !self.over {
+                self.wait().await?;
+            }
+        }
+    }
+
+    /// Waits for a commit, or for the time. Ends when the daemon stops.
+    async fn wait(&mut self) -> Option<()> {
+        tokio::time::sleep(SHORTEST).await;
+        tokio::select! {
+            changed = self.committed.changed() => changed.ok(),
+            () = tokio::time::sleep(LONGEST) => Some(()),
+            () = self.service.draining(), if self.service.router().runs_in_flight() == 0 => None,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Lets a request through to its handler: host, origin, token, scope, rate, query and body, in this order.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, ORIGIN};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, request};
+use tracing::Instrument as _;
+
+use super::Peer;
+use super::body::{Held, Memory};
+use super::problem::Problem;
+use super::routes::{Access, Payload, ROUTES, Route};
+use crate::access::{Bearer, Denial, Scope};
+use crate::service::{Service, Standing};
+use crate::telemetry;
+use crate::trace::TraceContext;
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// A request that may be answered.
+pub(super) struct Context {
+    pub(super) service: Service,
+    pub(super) standing: Arc<Standing>,
+    pub(super) bearer: Bearer,
+    pub(super) trace: Option<TraceContext>,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Held,
+    /// The address that the request came from.
+    pub(super) from: String,
+    /// What was asked for, as it is recorded.
+    pub(super) what: String,
+    params: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+}
+
+impl Context {
+    /// Returns a part of the path.
+    pub(super) fn param(&self, name: &str) -> &str {
+        let found = self.params.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Returns a value of the query.
+    pub(super) fn query(&self, name: &str) -> Option<&str> {
+        let found = self.query.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a header, if it is text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Asks for a scope that depends on what the request says.
+    pub(super) fn require(&self, scope: Scope) -> Result<(), Problem> {
+        self.bearer.require(scope).map_err(|denial| {
+            self.service.refused(&denial, &self.what, &self.from, Some(&self.bearer.name));
+            Problem::from(&denial)
+        })
+    }
+
+    /// Asks something that may wait for a disk or a child, on a thread that may wait.
+    pub(super) async fn blocking<T: Send + 'static>(
+        self,
+        question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let span = tracing::Span::current();
+        let asked = tokio::task::spawn_blocking(move || span.in_scope(|| question(&self)));
+        asked.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request panicked");
+            Err(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "ROUTER_FAILED",
+                "the router made a mistake",
+            ))
+        })
+    }
+}
+
+/// Makes the service that answers requests, from the table of routes.
+pub(super) fn app(service: &Service) -> Router {
+    let memory = Memory::new(service.standing().server.bodies_bytes);
+    let mut paths: Vec<(&'static str, MethodRouter)> = Vec::new();
+    for route in ROUTES {
+        let (service, memory) = (service.clone(), memory.clone());
+        let handler = move |request: Request| answer(service.clone(), memory.clone(), route, request);
+        let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
+        match paths.iter_mut().find(|(path, _)| *path == route.path) {
+            Some((_, methods)) => *methods = std::mem::take(methods).on(filter, handler),
+            None => paths.push((route.path, on(filter, handler))),
+        }
+    }
+    let mut app = Router::new();
+    for (path, methods) in paths {
+        app = app.route(path, methods);
+    }
+    app.fallback(async |method: Method, uri: Uri| {
+        let detail = format!("there is no {method} {}", uri.path());
+        Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail)
+    })
+    .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+        let detail = format!("{} does not take {method}", uri.path());
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", detail)
+    })
+}
+
+/// Answers a request of a route, and tells that it did.
+async fn answer(
+    service: Service,
+    memory: Memory,
+    route: &'static Route,
+    request: Request,
+) -> Response {
+    let begun = Instant::now();
+    let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
+    let incoming = incoming.and_then(TraceContext::parse);
+    let span = tracing::info_span!("request", route = route.path, method = route.method);
+    if let Some(incoming) = &incoming {
+        telemetry::adopt(&span, incoming);
+    }
+    // The span that is exported, or a link of our own in the chain of the caller.
+    let trace = telemetry::current(&span).or_else(|| incoming.map(|incoming| incoming.child()));
+    let answered = admit(&service, &memory, route, request, trace.clone());
+    let answered = async { (route.handler)(answered.await?).await };
+    let mut response = match answered.instrument(span).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    if let Some(trace) = trace
+        && let Ok(value) = HeaderValue::from_str(&trace.to_string())
+    {
+        response.headers_mut().insert(TRACEPARENT, value);
+    }
+    let (status, time) = (response.status().as_u16(), begun.elapsed());
+    service.metrics().request(route.path, route.method, status, time);
+    tracing::debug!(route = route.path, method = route.method, status, ?time, "answered");
+    response
+}
+
+async fn admit(
+    service: &Service,
+    memory: &Memory,
+    route: &'static Route,
+    request: Request,
+    trace: Option<TraceContext>,
+) -> Result<Context, Problem> {
+    let standing = service.standing();
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>().copied();
+    let from = peer.map_or_else(String::new, |peer| peer.address.ip().to_string());
+    let what = format!("{} {}", route.method, route.path);
+    let bearer = identify(service, &standing, route, &parts, peer).map_err(|(denial, name)| {
+        service.refused(&denial, &what, &from, name.as_deref());
+        Problem::from(&denial)
+    })?;
+    let query = query(route, parts.uri.query().unwrap_or_default())?;
+    let params = match RawPathParams::from_request_parts(&mut parts, &()).await {
+        Ok(params) => params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        Err(_) => return Err(Problem::query("the path is not UTF-8")),
+    };
+    let limit = match route.payload {
+        Payload::None => 0,
+        Payload::Json(_) => standing.server.body_bytes,
+        Payload::Bundle => standing.server.bundle_bytes,
+    };
+    let declared = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = match limit {
+        // A body that nobody reads is not kept.
+        0 => Held::default(),
+        limit => memory.read(body, declared, limit, standing.server.body_timeout).await?,
+    };
+    let (service, headers) = (service.clone(), parts.headers);
+    Ok(Context { service, standing, bearer, trace, headers, body, from, what, params, query })
+}
+
+/// Finds out who asks, and whether they may. Who is refused is named as far as is known.
+fn identify(
+    service: &Service,
+    standing: &Standing,
+    route: &Route,
+    parts: &request::Parts,
+    peer: Option<Peer>,
+) -> Result<Bearer, (Denial, Option<String>)> {
+    let anonymous = |denial: Denial| (denial, None);
+    let peer = peer.ok_or_else(|| anonymous(Denial::TokenMissing))?;
+    let hosts: Vec<_> = parts.headers.get_all(HOST).iter().collect();
+    let host = match hosts[..] {
+        [one] => one.to_str().ok(),
+        _ => None,
+    };
+    let origin = parts.headers.get(ORIGIN).map(|value| value.to_str().unwrap_or("null"));
+    standing.guard.check(host, origin, peer.tls).map_err(|refused| anonymous(refused.into()))?;
+    let needed = match route.access {
+        Access::Public => return Ok(Bearer::nobody()),
+        Access::Scope(scope) => scope,
+    };
+    let bearer = if peer.tokens {
+        let presented = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let presented = presented.and_then(bearer_token);
+        service.admit(standing, presented).map_err(anonymous)?
+    } else {
+        Bearer::local()
+    };
+    match bearer.require(needed) {
+        Ok(()) => Ok(bearer),
+        Err(denial) => Err((denial, Some(bearer.name))),
+    }
+}
+
+fn bearer_token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn query(route: &Route, text: &str) -> Result<Vec<(String, String)>, Problem> {
+    let mut query: Vec<(String, String)> = Vec::new();
+    for (key, value) in form_urlencoded::parse(text.as_bytes()) {
+        if !route.query.iter().any(|known| known.name == key) {
+            let known: Vec<&str> = route.query.iter().map(|known| known.name).collect();
+            let hint = match known[..] {
+                [] => "this route takes no query".to_owned(),
+                _ => format!("this route takes {}", known.join(", ")),
+            };
+            return Err(Problem::query(format!("unknown query parameter {key:?}")).hint(hint));
+        }
+        if query.iter().any(|(known, _)| *known == key) {
+            return Err(Problem::query(format!("the query parameter {key} stands twice")));
+        }
+        query.push((key.into_owned(), value.into_owned()));
+    }
+    Ok(query)
+}

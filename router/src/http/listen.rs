@@ -1,0 +1,233 @@
+//! Connections: bound, accepted, counted, timed, and let finish at the end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::IntoResponse as _;
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service as _;
+
+use super::problem::Problem;
+use super::{Peer, tls};
+use crate::config::{self, Listener};
+use crate::service::Service;
+
+/// How long a client may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long to wait when the system has no descriptors left.
+const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// The largest head of a request.
+const HEAD: usize = 64 * 1024;
+
+/// Why a listener cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, or is none of this machine.
+    #[error("cannot listen on {address}: {source}")]
+    Unavailable {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It would be open to others without protection.
+    #[error(transparent)]
+    Unsafe(#[from] config::Error),
+    /// A certificate or a key cannot be used.
+    #[error("{} cannot be used for TLS: {message}", file.display())]
+    Tls {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Error {
+    /// Every code of its own, with its meaning and the remedy.
+    pub const TABLE: &[(&'static str, &'static str, &'static str)] = &[
+        (
+            "LISTEN_FAILED",
+            "The address cannot be listened on.",
+            "stop the other program, or choose another port with --listen; port 0 takes a free one",
+        ),
+        (
+            "TLS_FILES_INVALID",
+            "The certificate or the key of a listener cannot be used.",
+            "give PEM files: the chain with the server's certificate first, and its private key",
+        ),
+    ];
+
+    /// Returns the stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => Self::TABLE[0].0,
+            Self::Unsafe(error) => error.code(),
+            Self::Tls { .. } => Self::TABLE[1].0,
+        }
+    }
+
+    /// Returns the remedy.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Unavailable { .. } => Self::TABLE[0].2,
+            Self::Unsafe(error) => error.hint(),
+            Self::Tls { .. } => Self::TABLE[1].2,
+        }
+    }
+}
+
+/// A listener that has its port.
+pub struct Bound {
+    listener: TcpListener,
+    tokens: bool,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Bound {
+    pub(super) async fn new(listener: &Listener) -> Result<Self, Error> {
+        listener.refuse_unsafe()?;
+        let tls = listener.tls.as_ref().map(tls::acceptor).transpose()?;
+        let address = listener.address;
+        let bound = TcpListener::bind(address).await;
+        let bound = bound.map_err(|source| Error::Unavailable { address, source })?;
+        Ok(Self { listener: bound, tokens: listener.tokens, tls })
+    }
+
+    /// Returns the URL under which clients on this machine reach it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match self.listener.local_addr() {
+            Ok(address) => format!("{scheme}://{address}"),
+            Err(_) => scheme.to_owned(),
+        }
+    }
+
+    /// Says whether callers need a token.
+    #[must_use]
+    pub const fn needs_token(&self) -> bool {
+        self.tokens
+    }
+}
+
+/// Accepts connections until it is aborted.
+pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
+    let Bound { listener, tokens, tls } = bound;
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // A connection that ended before it began is no reason to rest; a lack of descriptors is.
+                if error.raw_os_error().is_some_and(|code| [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS].contains(&code)) {
+                    tracing::error!(%error, "connections cannot be accepted");
+                    tokio::time::sleep(NO_DESCRIPTORS).await;
+                }
+                continue;
+            }
+        };
+        // Without it every small answer may wait 40 ms for an acknowledgement.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+        let peer = Peer { address, tokens, tls: tls.is_some() };
+        let Some(counted) = service.connection() else {
+            service.metrics().refused("TOO_MANY_CONNECTIONS");
+            if tls.is_none() {
+                drop(tokio::spawn(turn_away(stream)));
+            }
+            continue;
+        };
+        let (service, app, tls) = (service.clone(), app.clone(), tls.clone());
+        drop(tokio::spawn(async move {
+            match tls {
+                None => connection(stream, peer, &service, app).await,
+                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection(stream, peer, &service, app).await,
+                    Ok(Err(error)) => tracing::debug!(%error, %address, "no TLS handshake"),
+                    Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
+                },
+            }
+            drop(counted);
+        }));
+    }
+}
+
+/// Tells a client that there are too many connections, without reading what it wants.
+async fn turn_away(mut stream: TcpStream) {
+    let body = "{\"code\":\"TOO_MANY_CONNECTIONS\",\"status\":503}";
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-type: application/problem+json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let told = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    // Whoever does not listen is not waited for.
+    drop(tokio::time::timeout(Duration::from_secs(1), told).await);
+}
+
+/// Serves one connection to its end.
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    service: &Service,
+    app: axum::Router,
+) {
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let mut app = app.clone();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        async move { Ok::<_, std::convert::Infallible>(answer(&mut app, request).await) }
+    });
+    let header_timeout = service.standing().server.header_timeout;
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = service.draining() => {
+            // What is under way is answered; then the connection is closed.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, address = %peer.address, "a connection broke");
+    }
+}
+
+async fn answer(app: &mut axum::Router, request: Request<Body>) -> Response<Body> {
+    // A panic is a mistake of ours; it must cost neither the connection nor the word to its client.
+    let answered = futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(
+        app.call(request),
+    ));
+    let mut response = match answered.await {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(_) => {
+            let status = http::StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "ROUTER_FAILED", "the router made a mistake").into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,216 @@
+//! What a client is told when there is no answer: RFC 9457, with the stable codes.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+
+use crate::access::Denial;
+use crate::json::{self, Object, Value};
+use crate::router::Error as RouterError;
+use crate::store::Error as StoreError;
+use crate::{app, code, request, service};
+
+/// The media type of problems.
+pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: String,
+    detail: String,
+    hint: String,
+    retry_after: Option<Duration>,
+    /// What else is told: the pointer, the run, what came of it.
+    more: Object,
+}
+
+impl Problem {
+    /// Makes a problem whose remedy stands in the table of codes.
+    pub(super) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        let hint = code::find(code).next().map(|known| known.remedy.to_owned());
+        Self {
+            status,
+            code: code.to_owned(),
+            detail: detail.into(),
+            hint: hint.unwrap_or_default(),
+            retry_after: None,
+            more: Object::new(),
+        }
+    }
+
+    /// Says that there is no such run.
+    pub(super) fn no_run(run_id: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "RUN_NOT_FOUND", format!("there is no run {run_id}"))
+    }
+
+    /// Says that a query or a header is not understood.
+    pub(super) fn query(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "HTTP_QUERY_INVALID", detail)
+    }
+
+    /// Says that it is too much at present.
+    pub(super) fn overloaded(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", detail)
+            .retry_after(Duration::from_secs(1))
+    }
+
+    /// Says that nothing new is taken.
+    pub(super) fn draining() -> Self {
+        let detail = "the daemon finishes its runs and stops";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "DRAINING", detail)
+            .retry_after(Duration::from_secs(5))
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(super) fn retry_after(mut self, time: Duration) -> Self {
+        self.retry_after = Some(time);
+        self
+    }
+
+    pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(key, value);
+        self
+    }
+
+    fn to_json(&self) -> Value {
+        let mut object = Object::with_capacity(6);
+        object.insert("type", format!("/v1/codes/{}", self.code));
+        object.insert("title", self.status.canonical_reason().unwrap_or("Error"));
+        object.insert("status", u64::from(self.status.as_u16()));
+        object.insert("detail", self.detail.as_str());
+        object.insert("code", self.code.as_str());
+        if !self.hint.is_empty() {
+            object.insert("hint", self.hint.as_str());
+        }
+        for (key, value) in self.more.iter() {
+            object.insert(key, value.clone());
+        }
+        object.into()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json::to_compact(&self.to_json());
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(time) = self.retry_after {
+            // In whole seconds, and never too early.
+            let seconds = time.as_millis().div_ceil(1000).max(1);
+            if let Ok(value) = HeaderValue::from_str(&seconds.to_string()) {
+                headers.insert(RETRY_AFTER, value);
+            }
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"nexus-router\"");
+            headers.insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl From<&Denial> for Problem {
+    fn from(denial: &Denial) -> Self {
+        let status = match denial {
+            Denial::TokenMissing | Denial::TokenInvalid(_) => StatusCode::UNAUTHORIZED,
+            Denial::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Denial::ScopeMissing { .. } | Denial::Origin(_) | Denial::Role { .. } => {
+                StatusCode::FORBIDDEN
+            }
+        };
+        let problem = Self::new(status, denial.code(), denial.to_string());
+        match denial {
+            Denial::RateLimited { retry_after } => problem.retry_after(*retry_after),
+            _ => problem,
+        }
+    }
+}
+
+impl From<request::Error> for Problem {
+    fn from(error: request::Error) -> Self {
+        app::Error::from(error).into()
+    }
+}
+
+impl From<RouterError> for Problem {
+    fn from(error: RouterError) -> Self {
+        app::Error::from(error).into()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        app::Error::from(error).into()
+    }
+}
+
+impl From<app::Error> for Problem {
+    fn from(error: app::Error) -> Self {
+        let status = status_of(&error);
+        let problem = Self::new(status, error.code(), app::full_text(&error)).hint(error.hint());
+        let problem = match error.pointer() {
+            Some(pointer) => problem.with("pointer", pointer),
+            None => problem,
+        };
+        let problem = match status {
+            StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(Duration::from_secs(1)),
+            _ => problem,
+        };
+        let app::Error::Router(error) = &error else { return problem };
+        let problem = match error.run_id() {
+            Some(run_id) => problem.with("run_id", run_id),
+            None => problem,
+        };
+        match error.outcome() {
+            Some(outcome) => problem.with("run", outcome.to_json()),
+            None => problem,
+        }
+    }
+}
+
+impl From<service::Error> for Problem {
+    fn from(error: service::Error) -> Self {
+        match error {
+            service::Error::App(error) => error.into(),
+            other => Self::new(StatusCode::UNPROCESSABLE_ENTITY, other.code(), other.full_text())
+                .hint(other.hint()),
+        }
+    }
+}
+
+fn status_of(error: &app::Error) -> StatusCode {
+    match error {
+        app::Error::Request(error) | app::Error::Router(RouterError::Request(error)) => {
+            // Text that is no JSON is one thing, JSON that asks for nonsense another.
+            match error.code() {
+                "JSON_TOO_LARGE" => StatusCode::PAYLOAD_TOO_LARGE,
+                request::Error::CODE => StatusCode::UNPROCESSABLE_ENTITY,
+                _ => StatusCode::BAD_REQUEST,
+            }
+        }
+        app::Error::Router(RouterError::KeyTaken { .. })
+        | app::Error::Tool { .. }
+        | app::Error::Bundle(_)
+        | app::Error::Load(_)
+        | app::Error::Registry(_)
+        | app::Error::Secret { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        app::Error::UnknownTool { .. } => StatusCode::NOT_FOUND,
+        app::Error::Router(RouterError::Busy { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        app::Error::Router(RouterError::Bug { .. }) => StatusCode::BAD_GATEWAY,
+        app::Error::Store(error) | app::Error::Router(RouterError::Store(error))
+            if error.is_passing() =>
+        {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

@@ -1,0 +1,244 @@
+//! The table of routes: what there is, who may, and who answers. The OpenAPI document is read off it.
+
+use std::pin::Pin;
+
+use axum::response::Response;
+use http::Method;
+
+use super::guard::Context;
+use super::problem::Problem;
+use super::{adapters, daemon, events, runs, tools};
+use crate::access::Scope;
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, also without a token.
+    Public,
+    /// Who shows a token with this scope.
+    Scope(Scope),
+}
+
+/// What a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// Nothing.
+    None,
+    /// JSON, described by a schema of this name.
+    Json(&'static str),
+    /// A bundle.
+    Bundle,
+}
+
+/// A parameter of the query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query {
+    pub(super) name: &'static str,
+    /// Its JSON schema.
+    pub(super) schema: &'static str,
+    pub(super) doc: &'static str,
+}
+
+/// What a client gets when all is well.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Good {
+    pub(super) status: u16,
+    pub(super) media_type: &'static str,
+    /// The name of a schema, if it has one.
+    pub(super) schema: Option<&'static str>,
+    pub(super) doc: &'static str,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// A route.
+pub struct Route {
+    /// The method.
+    pub method: &'static str,
+    /// The path, with its parameters in braces.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    /// The name of the operation.
+    pub id: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+    pub(super) query: &'static [Query],
+    pub(super) payload: Payload,
+    pub(super) good: &'static [Good],
+    pub(super) handler: fn(Context) -> Answer,
+}
+
+impl Route {
+    /// Returns the method.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        Method::from_bytes(self.method.as_bytes()).unwrap_or(Method::GET)
+    }
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+const JSON: &str = "application/json";
+const READ: Access = Access::Scope(Scope::Read);
+const RUN: Access = Access::Scope(Scope::Run);
+const ADMIN: Access = Access::Scope(Scope::Admin);
+
+const fn json(status: u16, schema: Option<&'static str>, doc: &'static str) -> Good {
+    Good { status, media_type: JSON, schema, doc }
+}
+
+macro_rules! route {
+    ($method:literal $path:literal, $access:expr, $id:literal, $doc:literal,
+     query: $query:expr, takes: $payload:expr, gives: $good:expr, $handler:path) => {
+        Route {
+            method: $method,
+            path: $path,
+            access: $access,
+            id: $id,
+            doc: $doc,
+            query: $query,
+            payload: $payload,
+            good: $good,
+            handler: |context| Box::pin($handler(context)),
+        }
+    };
+}
+
+const WAIT: Query = Query {
+    name: "wait",
+    schema: r#"{"oneOf":[{"type":"boolean"},{"type":"number","minimum":0,"maximum":3600}],"default":true}"#,
+    doc: "Whether to wait for the end of the run, or for how many seconds. Who does not wait any more \
+          gets 202 when the run is on disk.",
+};
+const ON_DISCONNECT: Query = Query {
+    name: "on_disconnect",
+    schema: r#"{"type":"string","enum":["continue","cancel"],"default":"continue"}"#,
+    doc: "What becomes of a run whose caller goes away while it waits.",
+};
+const NO: &[Query] = &[];
+
+/// Every route. Those that are public are seen here, and nowhere else.
+pub const ROUTES: &[Route] = &[
+    route!("GET" "/healthz", Access::Public, "healthz", "Says that the process answers.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "It does.")], daemon::healthz),
+    route!("GET" "/readyz", Access::Public, "readyz",
+        "Says whether runs should be sent here: 503 while the daemon drains or cannot write.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "They should.")], daemon::readyz),
+    route!("GET" "/openapi.json", Access::Public, "openapi", "Returns this document.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "The document.")], daemon::openapi),
+    route!("GET" "/metrics", READ, "metrics", "Returns the metrics, for Prometheus.",
+        query: NO, takes: Payload::None,
+        gives: &[Good { status: 200, media_type: crate::metrics::CONTENT_TYPE, schema: None,
+            doc: "The metrics as OpenMetrics text." }], daemon::metrics),
+    route!("GET" "/v1/status", READ, "status", "Tells what the daemon is and does.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "The state.")], daemon::status),
+    route!("POST" "/v1/runs", RUN, "submitRun",
+        "Runs a plan. A run that applies needs scope apply. The header Idempotency-Key, or \
+         idempotency_key in the request, gives the first run back when the request is sent again.",
+        query: &[WAIT, ON_DISCONNECT], takes: Payload::Json("run.request.v0.7"),
+        gives: &[json(200, Some("run.response.v0.7"), "The run is over; status tells how."),
+            json(202, Some("run.response.v0.7"), "The run is on disk and goes on; see Location.")],
+        runs::submit),
+    route!("GET" "/v1/runs", READ, "listRuns", "Lists runs, the newest first.",
+        query: &[
+            Query { name: "status", schema: r#"{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]}"#,
+                doc: "Only runs of this status." },
+            Query { name: "since", schema: r#"{"type":"string","format":"date-time"}"#,
+                doc: "Only runs that were created at this time or later." },
+            Query { name: "limit", schema: r#"{"type":"integer","minimum":1,"maximum":1000,"default":50}"#,
+                doc: "At most so many." },
+            Query { name: "offset", schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,
+                doc: "Without the first so many." },
+        ],
+        takes: Payload::None,
+        gives: &[json(200, Some("inspect.response.v0.2"), "The runs.")], runs::list),
+    route!("GET" "/v1/runs/{run_id}", READ, "showRun", "Returns a run as it is recorded.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, Some("run.response.v0.7"), "The run.")], runs::show),
+    route!("POST" "/v1/runs/{run_id}/cancel", RUN, "cancelRun", "Asks a run to end.",
+        query: NO, takes: Payload::None,
+        gives: &[json(202, None, "It was asked to end.")], runs::cancel),
+    route!("GET" "/v1/runs/{run_id}/events", READ, "runEvents",
+        "Streams the events of a run, those to come too. The id of an event is its number; after the \
+         last one there is an event `end`. The header Last-Event-ID goes on after that event.",
+        query: &[Query { name: "after", schema: r#"{"type":"integer","minimum":-1,"maximum":9007199254740991}"#,
+            doc: "As Last-Event-ID; the header comes first." }],
+        takes: Payload::None,
+        gives: &[
+            Good { status: 200, media_type: "text/event-stream", schema: None, doc: "The events." },
+            Good { status: 204, media_type: "", schema: None, doc: "The run is over, and there are no more events." },
+        ],
+        events::stream),
+    route!("GET" "/v1/runs/{run_id}/replay", READ, "replayRun",
+        "Reads the record of a run again, and reports what cannot be true.",
+        query: &[Query { name: "strict", schema: r#"{"type":"boolean","default":true}"#,
+            doc: "Whether a violation means that the replay is not ok." }],
+        takes: Payload::None,
+        gives: &[json(200, Some("replay.response.v0.2"), "The report.")], runs::replay),
+    route!("GET" "/v1/runs/{run_id}/bundle", READ, "exportRun",
+        "Returns a run as a bundle, which this router and the Python router import.",
+        query: &[Query { name: "provenance", schema: r#"{"type":"boolean","default":true}"#,
+            doc: "Whether the bundle says where it comes from." }],
+        takes: Payload::None,
+        gives: &[json(200, Some("bundle.v0.3"), "The bundle.")], runs::export),
+    route!("POST" "/v1/bundles", ADMIN, "importRun", "Stores the run of a bundle: all of it, or nothing.",
+        query: &[
+            Query { name: "mode", schema: r#"{"type":"string","enum":["reject_on_conflict","new_run_id","overwrite"],"default":"reject_on_conflict"}"#,
+                doc: "What to do when there is a run of this id." },
+            Query { name: "new_run_id", schema: r#"{"type":"string","minLength":1}"#,
+                doc: "The id that the run gets, in mode new_run_id." },
+        ],
+        takes: Payload::Bundle,
+        gives: &[json(200, Some("import.response.v0.3"), "What came of it.")], runs::import),
+    route!("GET" "/v1/adapters", READ, "listAdapters", "Lists the adapters.",
+        query: &[Query { name: "capability", schema: r#"{"type":"string"}"#,
+            doc: "Only adapters that declare it." }],
+        takes: Payload::None, gives: &[json(200, None, "The adapters.")], adapters::list),
+    route!("GET" "/v1/adapters/{adapter_id}", READ, "showAdapter", "Tells what is known of an adapter.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "The adapter.")], adapters::show),
+    route!("GET" "/v1/adapters/{adapter_id}/health", READ, "adapterHealth",
+        "Tells how an adapter does: the calls that it carries out, of how many.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "Its health.")], adapters::health),
+    route!("POST" "/v1/adapters/validate", ADMIN, "validateAdapter",
+        "Validates an adapter library on the adapter path, in a confined child.",
+        query: NO, takes: Payload::Json("validate.request"),
+        gives: &[json(200, None, "The checks.")], adapters::validate),
+    route!("POST" "/v1/adapters/inspect", ADMIN, "inspectAdapter",
+        "Validates an adapter library on the adapter path, and reports everything that is known of it.",
+        query: NO, takes: Payload::Json("inspect_adapter.request"),
+        gives: &[json(200, None, "The report.")], adapters::inspect),
+    route!("GET" "/v1/tools", READ, "listTools", "Lists the tools that the caller may call.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "The tools.")], tools::list),
+    route!("POST" "/v1/tools/{name}", RUN, "callTool",
+        "Calls a tool, which is a run of one step. A call that applies, as it does unless mode says \
+         dry_run, needs scope apply; the tools nexus-router.* need scope admin.",
+        query: &[ON_DISCONNECT], takes: Payload::Json("tool.request"),
+        gives: &[json(200, Some("tool.response"), "What came of the call.")], tools::call),
+    route!("GET" "/v1/codes/{code}", READ, "explainCode", "Explains a stable code.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "Its meaning and the remedy.")],
+        daemon::explain),
+    route!("GET" "/v1/audit", ADMIN, "audit",
+        "Returns what happened to the daemon itself, as JSON lines, the oldest first.",
+        query: &[
+            Query { name: "after", schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,
+                doc: "Only events after this one." },
+            Query { name: "limit", schema: r#"{"type":"integer","minimum":1,"maximum":10000,"default":1000}"#,
+                doc: "At most so many." },
+        ],
+        takes: Payload::None,
+        gives: &[Good { status: 200, media_type: "application/jsonl", schema: None, doc: "The events." }],
+        daemon::audit),
+    route!("GET" "/v1/log", ADMIN, "logLevel", "Tells what is logged.",
+        query: NO, takes: Payload::None, gives: &[json(200, Some("log"), "The level.")], daemon::log_level),
+    route!("PUT" "/v1/log", ADMIN, "setLogLevel", "Changes what is logged, until the next reload or restart.",
+        query: NO, takes: Payload::Json("log"), gives: &[json(200, Some("log"), "The level.")],
+        daemon::set_log_level),
+    route!("POST" "/v1/reload", ADMIN, "reload",
+        "Reads the configuration again. If it cannot be used, the old one stays in force.",
+        query: NO, takes: Payload::None, gives: &[json(200, None, "What changed.")], daemon::reload),
+];

@@ -1,0 +1,333 @@
+//! Runs: submit, list, show, cancel, replay, export, import.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use http::StatusCode;
+
+use super::guard::Context;
+use super::problem::Problem;
+use super::reply;
+use crate::access::Scope;
+use crate::bundle::{self, ImportOptions, Imported, Provenance, Source};
+use crate::caller::Caller;
+use crate::clock::Clock;
+use crate::inspect;
+use crate::json::{self, Limits, Object, Value};
+use crate::outcome::Outcome;
+use crate::replay::{self, Strictness};
+use crate::request::{ImportMode, Mode, Request};
+use crate::router::{Accepted, Router, Submission};
+use crate::store::{Filter, Log, Status};
+
+/// The longest time that a caller may ask to wait.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// How long a caller waits for its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// To its end.
+    End,
+    /// So long.
+    For(Duration),
+}
+
+/// Carries out the request in the body.
+pub(super) async fn submit(context: Context) -> Result<Response, Problem> {
+    let wait = wait(&context)?;
+    let cancels = cancels(&context)?;
+    let mut request = json::parse(&context.body.bytes, Limits::REQUEST)
+        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+    add_key(&context, &mut request)?;
+    let request = Request::read(request)?;
+    run(&context, request, wait, cancels).await.map(|outcome| answer(&outcome))
+}
+
+/// Carries out a request in the name of the caller, as far as its scope reaches.
+pub(super) async fn carry_out(context: &Context, request: Request) -> Result<Outcome, Problem> {
+    let cancels = cancels(context)?;
+    run(context, request, Wait::End, cancels).await
+}
+
+async fn run(
+    context: &Context,
+    request: Request,
+    wait: Wait,
+    cancels: bool,
+) -> Result<Outcome, Problem> {
+    if request.mode() == Mode::Apply {
+        context.require(Scope::Apply)?;
+    }
+    if context.service.is_draining() {
+        return Err(Problem::draining());
+    }
+    let mut submission = Submission::from(request).by(caller(context));
+    if let Some(trace) = &context.trace {
+        submission = submission.traced(trace.clone());
+    }
+    let router = context.service.router();
+    let mut guard = CancelOnDrop {
+        router,
+        run_id: cancels.then(|| submission.run_id().to_owned()),
+    };
+    let outcome = match wait {
+        Wait::End => router.run(submission).await?,
+        Wait::For(time) => match router.accept(submission).await? {
+            Accepted::Over(outcome) => *outcome,
+            Accepted::UnderWay(mut run) => {
+                match tokio::time::timeout(time, run.outcome()).await {
+                    Ok(outcome) => outcome?,
+                    Err(_) => under_way(context, run.run_id()).await?,
+                }
+            }
+        },
+    };
+    guard.run_id = None;
+    Ok(outcome)
+}
+
+/// Returns how far a run is that was accepted.
+async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> {
+    let (store, run_id) = (context.service.store().clone(), run_id.to_owned());
+    let found = tokio::task::spawn_blocking(move || store.log(&run_id)).await;
+    match found {
+        Ok(Ok(Some(log))) => Ok(Outcome::of_log(&log)),
+        Ok(Err(error)) => Err(error.into()),
+        Ok(Ok(None)) | Err(_) => Err(crate::store::Error::Closed.into()),
+    }
+}
+
+/// Cancels a run whose caller went away, if that was asked for.
+struct CancelOnDrop<'a> {
+    router: &'a Router,
+    run_id: Option<String>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(run_id) = &self.run_id {
+            self.router.cancel(run_id);
+        }
+    }
+}
+
+fn caller(context: &Context) -> Arc<Caller> {
+    Arc::new(context.bearer.caller())
+}
+
+fn answer(outcome: &Outcome) -> Response {
+    let status = match outcome.status {
+        Status::Running => StatusCode::ACCEPTED,
+        Status::Completed | Status::Failed => StatusCode::OK,
+    };
+    reply::at_run(reply::json(status, &outcome.to_json()), &outcome.run_id)
+}
+
+/// Reads how long to wait: from the query, or from the header `Prefer` (RFC 7240).
+fn wait(context: &Context) -> Result<Wait, Problem> {
+    let seconds = |text: &str| {
+        let seconds: f64 = text.parse().ok()?;
+        Duration::try_from_secs_f64(seconds).ok().filter(|time| *time <= LONGEST)
+    };
+    match context.query("wait") {
+        None => {}
+        Some("true") => return Ok(Wait::End),
+        Some("false") => return Ok(Wait::For(Duration::ZERO)),
+        Some(text) => {
+            return seconds(text).map(Wait::For).ok_or_else(|| {
+                Problem::query("wait must be true, false or a number of seconds up to 3600")
+            });
+        }
+    }
+    // A preference that is not understood is passed over, as the RFC wants it.
+    let preferences = context.header("prefer").unwrap_or_default().split(',').map(str::trim);
+    let mut wait = Wait::End;
+    for preference in preferences {
+        if preference.eq_ignore_ascii_case("respond-async") && wait == Wait::End {
+            wait = Wait::For(Duration::ZERO);
+        } else if let Some(time) = preference.strip_prefix("wait=").and_then(seconds) {
+            wait = Wait::For(time);
+        }
+    }
+    Ok(wait)
+}
+
+fn cancels(context: &Context) -> Result<bool, Problem> {
+    match context.query("on_disconnect") {
+        None | Some("continue") => Ok(false),
+        Some("cancel") => Ok(true),
+        Some(_) => Err(Problem::query("on_disconnect must be continue or cancel")),
+    }
+}
+
+/// Puts the key of the header into a request that has none.
+fn add_key(context: &Context, request: &mut Value) -> Result<(), Problem> {
+    let (Some(key), Value::Object(members)) = (idempotency_key(context)?, request) else {
+        return Ok(());
+    };
+    match members.get("idempotency_key").map(Value::as_str) {
+        Some(Some(same)) if same == key => Ok(()),
+        Some(_) => Err(Problem::query("Idempotency-Key and idempotency_key differ")),
+        None => {
+            members.insert("idempotency_key", key);
+            Ok(())
+        }
+    }
+}
+
+/// Returns the key of the header.
+pub(super) fn idempotency_key(context: &Context) -> Result<Option<&str>, Problem> {
+    let Some(header) = context.headers.get("idempotency-key") else { return Ok(None) };
+    // As a structured field it stands in quotes; most clients send it plain.
+    let key = header.to_str().ok().map(|text| text.trim().trim_matches('"'));
+    match key {
+        Some(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(Problem::query("Idempotency-Key must have 1 to 255 visible characters")),
+    }
+}
+
+/// Lists runs.
+pub(super) async fn list(context: Context) -> Result<Response, Problem> {
+    let status = match context.query("status") {
+        None => None,
+        Some(name) => Some(Status::from_name(name).ok_or_else(|| {
+            Problem::query("status must be RUNNING, COMPLETED or FAILED")
+        })?),
+    };
+    let filter = Filter {
+        run_id: None,
+        status,
+        since: context.query("since").map(str::to_owned),
+        limit: number(&context, "limit", 1..=1000)?.unwrap_or(50),
+        offset: number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
+    };
+    context
+        .blocking(move |context| {
+            let runs = inspect::inspect(context.service.store(), &filter)?;
+            Ok(reply::json(StatusCode::OK, &runs.to_json()))
+        })
+        .await
+}
+
+/// Reads a number of the query.
+pub(super) fn number(
+    context: &Context,
+    name: &str,
+    range: std::ops::RangeInclusive<usize>,
+) -> Result<Option<usize>, Problem> {
+    let Some(text) = context.query(name) else { return Ok(None) };
+    match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(Some(number)),
+        _ => {
+            let (first, last) = range.into_inner();
+            Err(Problem::query(format!("{name} must be a number from {first} to {last}")))
+        }
+    }
+}
+
+fn switch(context: &Context, name: &str, default: bool) -> Result<bool, Problem> {
+    match context.query(name) {
+        None => Ok(default),
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(_) => Err(Problem::query(format!("{name} must be true or false"))),
+    }
+}
+
+fn log(context: &Context) -> Result<Log, Problem> {
+    let run_id = context.param("run_id");
+    context.service.store().log(run_id)?.ok_or_else(|| Problem::no_run(run_id))
+}
+
+/// Returns a run as it is recorded.
+pub(super) async fn show(context: Context) -> Result<Response, Problem> {
+    context
+        .blocking(|context| {
+            let log = log(context)?;
+            let mut response = Outcome::of_log(&log).to_json().into_object().unwrap_or_default();
+            response.insert("goal", log.record.header.goal.as_str());
+            response.insert("created_at", log.record.header.created_at.as_str());
+            Ok(reply::json(StatusCode::OK, &response.into()))
+        })
+        .await
+}
+
+/// Asks a run to end.
+pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
+    let run_id = context.param("run_id").to_owned();
+    if context.service.router().cancel(&run_id) {
+        let mut answer = Object::new();
+        answer.insert("run_id", run_id.as_str());
+        answer.insert("cancelling", true);
+        return Ok(reply::at_run(reply::json(StatusCode::ACCEPTED, &answer.into()), &run_id));
+    }
+    context
+        .blocking(move |context| {
+            let found = context.service.store().find(&run_id)?;
+            let record = found.ok_or_else(|| Problem::no_run(&run_id))?;
+            let detail = match record.progress.status {
+                Status::Running => format!("run {run_id} is not carried out by this daemon"),
+                over => format!("run {run_id} is over: {}", over.name()),
+            };
+            let problem = Problem::new(StatusCode::CONFLICT, "RUN_NOT_CANCELLABLE", detail);
+            Err(problem.with("run_id", run_id.as_str()))
+        })
+        .await
+}
+
+/// Reads the record of a run again.
+pub(super) async fn replay(context: Context) -> Result<Response, Problem> {
+    let strict = switch(&context, "strict", true)?;
+    let strictness = if strict { Strictness::Strict } else { Strictness::Lenient };
+    context
+        .blocking(move |context| {
+            let report = replay::replay(&log(context)?);
+            Ok(reply::json(StatusCode::OK, &report.to_json(strictness)))
+        })
+        .await
+}
+
+/// Returns a run as a bundle.
+pub(super) async fn export(context: Context) -> Result<Response, Problem> {
+    let included = switch(&context, "provenance", true)?;
+    let provenance = if included { Provenance::Include } else { Provenance::Omit };
+    context
+        .blocking(move |context| {
+            let log = log(context)?;
+            let source = Source::of(context.service.store());
+            let exported = bundle::export(&log, &source, provenance, Clock::System.now())
+                .map_err(crate::app::Error::from)?;
+            Ok(reply::text(StatusCode::OK, "application/json", exported.text))
+        })
+        .await
+}
+
+/// Stores the run of a bundle.
+pub(super) async fn import(context: Context) -> Result<Response, Problem> {
+    let mode = context.query("mode").map(|name| {
+        ImportMode::from_name(name).ok_or_else(|| {
+            Problem::query("mode must be reject_on_conflict, new_run_id or overwrite")
+        })
+    });
+    let mode = mode.transpose()?.unwrap_or_default();
+    let new_run_id = context.query("new_run_id").map(str::to_owned);
+    if new_run_id.is_some() && mode != ImportMode::NewRunId {
+        return Err(Problem::query("new_run_id is for mode=new_run_id"));
+    }
+    let options = ImportOptions { mode, new_run_id, ..ImportOptions::new(Clock::System.now()) };
+    context
+        .blocking(move |context| {
+            let imported = bundle::import(context.service.store(), &context.body.bytes, &options)
+                .map_err(crate::app::Error::from)?;
+            if let Imported::Stored { run_id, .. } = &imported {
+                let mut payload = Object::new();
+                payload.insert("run_id", run_id.as_str());
+                payload.insert("mode", mode.name());
+                payload.insert("name", context.bearer.name.as_str());
+                context.service.audit().record("run.imported", payload);
+            }
+            Ok(reply::json(StatusCode::OK, &imported.to_json()))
+        })
+        .await
+}

@@ -1,0 +1,168 @@
+//! Tools: what the caller may call, and calls.
+
+use axum::response::Response;
+use http::StatusCode;
+
+use super::guard::Context;
+use super::problem::Problem;
+use super::{reply, runs};
+use crate::access::Scope;
+use crate::app::TOOLS;
+use crate::json::{self, Limits, Object, Value};
+use crate::outcome::Outcome;
+use crate::policy::Act;
+use crate::request::{Mode, RunToolRequest};
+use crate::toolspec::ToolSpec;
+
+/// The tool that carries out a plan, and so does not block.
+const RUN: &str = "nexus-router.run";
+
+/// Lists the tools that the caller may call. A tool that would be denied is not listed.
+pub(super) async fn list(context: Context) -> Result<Response, Problem> {
+    let standing = &context.standing;
+    let caller = context.bearer.caller();
+    let allowed = |spec: &&ToolSpec| {
+        let act =
+            Act { adapter_id: &spec.adapter_id, tool: &spec.tool, method: &spec.method };
+        context.bearer.may(Scope::Run) && standing.law.judge(Some(&caller), act).is_ok()
+    };
+    let mut tools: Vec<Value> =
+        standing.tools.iter().filter(allowed).map(ToolSpec::to_json).collect();
+    if context.bearer.may(Scope::Admin) {
+        tools.extend(TOOLS.iter().map(|tool| {
+            let mut object = Object::new();
+            object.insert("name", tool.id);
+            object.insert("description", tool.doc);
+            object.into()
+        }));
+    }
+    let mut answer = Object::new();
+    answer.insert("total", tools.len());
+    answer.insert("tools", tools);
+    Ok(reply::json(StatusCode::OK, &answer.into()))
+}
+
+/// What the body of a call says.
+struct Call {
+    args: Object,
+    mode: Mode,
+}
+
+impl Call {
+    fn read(context: &Context) -> Result<Self, Problem> {
+        let wrong = |message: &str, pointer: &str| {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", message)
+                .hint("the body is {\"args\": {…}, \"mode\": \"apply\"}; both may be left out")
+                .with("pointer", pointer)
+        };
+        if context.body.bytes.is_empty() {
+            return Ok(Self { args: Object::new(), mode: Mode::Apply });
+        }
+        let body = json::parse(&context.body.bytes, Limits::REQUEST)
+            .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+        let mut body = body.into_object().ok_or_else(|| wrong("the body must be an object", ""))?;
+        if let Some(unknown) = body.keys().find(|key| !["args", "mode"].contains(key)) {
+            let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
+            return Err(wrong(&format!("unknown key {unknown:?}"), &pointer));
+        }
+        let mode = match body.get("mode").map(|mode| mode.as_str().and_then(Mode::from_name)) {
+            None => Mode::Apply,
+            Some(Some(mode)) => mode,
+            Some(None) => return Err(wrong("mode must be dry_run or apply", "/mode")),
+        };
+        let args = match body.remove("args") {
+            None => Object::new(),
+            Some(Value::Object(args)) => args,
+            Some(_) => return Err(wrong("args must be an object", "/args")),
+        };
+        Ok(Self { args, mode })
+    }
+}
+
+/// Calls a tool.
+pub(super) async fn call(context: Context) -> Result<Response, Problem> {
+    let name = context.param("name").to_owned();
+    if name.starts_with("nexus-router.") {
+        return own(context, name).await;
+    }
+    let Some(spec) = context.standing.tools.get(&name).cloned() else {
+        let known = context.standing.tools.iter().map(|spec| spec.name.as_str());
+        let meant = known
+            .map(|known| (strsim::jaro_winkler(&name, known), known))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|best| best.0 > 0.8);
+        let problem = Problem::new(
+            StatusCode::NOT_FOUND,
+            "UNKNOWN_TOOL",
+            format!("there is no tool '{name}'"),
+        );
+        return Err(match meant {
+            Some((_, meant)) => problem.hint(format!("did you mean {meant}?")),
+            None => problem,
+        });
+    };
+    let Call { args, mode } = Call::read(&context)?;
+    let request = spec.request(mode, args, runs::idempotency_key(&context)?)?;
+    let outcome = runs::carry_out(&context, request).await?;
+    let response = reply::json(StatusCode::OK, &told(&outcome));
+    Ok(reply::at_run(response, &outcome.run_id))
+}
+
+/// What came of a run of one step.
+fn told(outcome: &Outcome) -> Value {
+    let mut answer = Object::new();
+    answer.insert("run_id", outcome.run_id.as_str());
+    answer.insert("status", outcome.status.name());
+    let step = outcome.results.first();
+    answer.insert("simulated", step.is_some_and(|step| step.simulated));
+    if let Some(step) = step.filter(|step| step.error.is_none()) {
+        answer.insert("output", step.output.clone());
+    }
+    let of_step = step.and_then(|step| step.error.as_ref());
+    let of_step = of_step.map(|error| {
+        (error.kind_name(), error.code.as_str(), error.message.as_str(), error.details.clone())
+    });
+    let of_run = outcome.error.as_ref().map(|(code, message)| {
+        ("operational", code.as_str(), message.as_str(), Object::new())
+    });
+    if let Some((kind, code, message, details)) = of_step.or(of_run) {
+        let mut error = Object::new();
+        error.insert("kind", kind);
+        error.insert("code", code);
+        error.insert("message", message);
+        error.insert("details", details);
+        answer.insert("error", error);
+    }
+    answer.into()
+}
+
+/// Calls a tool of the router itself.
+async fn own(context: Context, name: String) -> Result<Response, Problem> {
+    context.require(Scope::Admin)?;
+    let Call { args, .. } = Call::read(&context)?;
+    let output = if name == RUN {
+        if args.contains_key("db_path") {
+            let detail = "db_path is not taken here: this daemon has one store";
+            let problem =
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", detail);
+            return Err(problem.with("pointer", "/args/db_path"));
+        }
+        let RunToolRequest { request, .. } = RunToolRequest::read(args.into())?;
+        runs::carry_out(&context, request).await?.to_json()
+    } else {
+        let examines = name.contains("adapter");
+        context
+            .blocking(move |context| {
+                let place = examines.then(|| context.service.examination());
+                if let Some(None) = place {
+                    let detail = "as many adapters are examined as may be at once";
+                    return Err(Problem::overloaded(detail));
+                }
+                Ok(context.service.app().tool(&name, args.into())?)
+            })
+            .await?
+    };
+    let mut answer = Object::new();
+    answer.insert("output", output);
+    Ok(reply::json(StatusCode::OK, &answer.into()))
+}
