@@ -14,6 +14,8 @@ pub mod json;
 
 pub mod secret;
 
+pub mod role;
+
 pub mod request;
 
 pub mod event;
@@ -57,6 +59,8 @@ mod dispatch;
 mod recover;
 
 pub mod router;
+
+pub mod access;
 
 pub mod code;
 
