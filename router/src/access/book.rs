@@ -107,3 +107,132 @@ impl TokenBook {
         Arc::clone(&self.pages.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{NewToken, Scope, TokenText, create, revoke};
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    struct Desk {
+        directory: tempfile::TempDir,
+    }
+
+    impl Desk {
+        fn new() -> Self {
+            Self { directory: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.directory.path().join("tokens.json")
+        }
+
+        fn make(&self, name: &str, expires_at: Option<i64>) -> (Token, TokenText) {
+            let expires_at = expires_at.map(Timestamp::from_millis);
+            let name = name.to_owned();
+            let new = NewToken { name, scope: Scope::Run, role: None, expires_at };
+            create(&self.path(), &new, NOW).unwrap()
+        }
+    }
+
+    /// Returns the text with another secret letter, which is a token's text all the same.
+    fn forged(text: &TokenText) -> String {
+        let mut bytes = text.as_str().as_bytes().to_vec();
+        bytes[20] = if bytes[20] == b'A' { b'B' } else { b'A' };
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_good_until_it_expires() {
+        let desk = Desk::new();
+        let (token, text) = desk.make("ci", None);
+        let (_, brief) = desk.make("brief", Some(NOW.as_millis() + 10));
+        let book = TokenBook::open(&desk.path()).unwrap();
+        assert_eq!(*book.check(text.as_str(), NOW).unwrap(), token);
+        assert_eq!(token.caller().token_id.as_deref(), Some(text.id()));
+        assert!(book.check(brief.as_str(), Timestamp::from_millis(NOW.as_millis() + 9)).is_ok());
+        let at_its_end = Timestamp::from_millis(NOW.as_millis() + 10);
+        assert_eq!(book.check(brief.as_str(), at_its_end), Err(Refusal::Expired));
+        // Only whoever has the token learns, in the audit, that it is expired.
+        assert_eq!(book.check(&forged(&brief), at_its_end), Err(Refusal::Wrong));
+    }
+
+    #[test]
+    fn what_is_no_token_is_told_apart_for_the_audit() {
+        let desk = Desk::new();
+        let (_, text) = desk.make("ci", None);
+        let book = TokenBook::open(&desk.path()).unwrap();
+        assert_eq!(book.check(&forged(&text), NOW), Err(Refusal::Wrong));
+        let stranger = TokenText::generate().unwrap();
+        assert_eq!(book.check(stranger.as_str(), NOW), Err(Refusal::Unknown));
+        // Neither the id nor the digest, which stand in the file, are good for anything.
+        let digest = Digest::of(text.as_str().as_bytes()).to_string();
+        for bad in ["", "ci", text.id(), &digest, &format!("{} ", text.as_str())] {
+            assert_eq!(book.check(bad, NOW), Err(Refusal::Malformed));
+        }
+        let empty = TokenBook::open(&desk.directory.path().join("none.json")).unwrap();
+        assert!(empty.is_empty());
+        assert_eq!(empty.check(text.as_str(), NOW), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn changes_are_seen() {
+        let desk = Desk::new();
+        let book = TokenBook::open(&desk.path()).unwrap();
+        assert!(!book.refresh().unwrap());
+        let (_, text) = desk.make("ci", None);
+        assert!(book.check(text.as_str(), NOW).is_err());
+        assert!(book.refresh().unwrap());
+        assert!(book.check(text.as_str(), NOW).is_ok());
+        assert!(!book.refresh().unwrap());
+        // Each state of a file is another one, however fast they follow each other.
+        for round in 0..50 {
+            let name = format!("t{round:02}");
+            let (_, text) = desk.make(&name, None);
+            assert!(book.refresh().unwrap());
+            assert!(book.check(text.as_str(), NOW).is_ok());
+            revoke(&desk.path(), &name).unwrap();
+            assert!(book.refresh().unwrap());
+            assert_eq!(book.check(text.as_str(), NOW), Err(Refusal::Unknown));
+        }
+        std::fs::remove_file(desk.path()).unwrap();
+        assert!(book.refresh().unwrap());
+        assert!(book.is_empty());
+    }
+
+    #[test]
+    fn a_bad_file_keeps_the_tokens_and_says_why() {
+        let desk = Desk::new();
+        let (_, text) = desk.make("ci", None);
+        let book = TokenBook::open(&desk.path()).unwrap();
+        let good = std::fs::read(desk.path()).unwrap();
+        std::fs::write(desk.path(), "{").unwrap();
+        for _ in 0..2 {
+            assert_eq!(book.refresh().unwrap_err().code(), "TOKEN_FILE_INVALID");
+            assert!(book.check(text.as_str(), NOW).is_ok());
+        }
+        std::fs::write(desk.path(), good).unwrap();
+        assert!(!book.refresh().unwrap(), "the tokens are what they were");
+        let mode = |mode| std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(desk.path(), mode(0o640)).unwrap();
+        assert_eq!(book.refresh().unwrap_err().code(), "TOKEN_FILE_UNSAFE");
+        assert!(book.check(text.as_str(), NOW).is_ok());
+        std::fs::set_permissions(desk.path(), mode(0o600)).unwrap();
+        assert!(!book.refresh().unwrap());
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let desk = Desk::new();
+        let (token, text) = desk.make("ci", None);
+        let book = TokenBook::open(&desk.path()).unwrap();
+        let shown = format!("{token:?} {text:?} {book:?}");
+        let digest = Digest::of(text.as_str().as_bytes()).to_string();
+        assert!(shown.contains("ci") && !shown.contains(&digest), "{shown}");
+        assert!(!shown.contains(&text.as_str()[17..]), "{shown}");
+        let file = std::fs::read_to_string(desk.path()).unwrap();
+        assert!(file.contains(&digest) && !file.contains(&text.as_str()[17..]), "{file}");
+    }
+}

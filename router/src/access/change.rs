@@ -120,3 +120,137 @@ pub fn first_start(
 fn is(token: &Token, name_or_id: &str) -> bool {
     token.name == name_or_id || token.id == name_or_id
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::TokenBook;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn desk() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data/tokens.json");
+        (directory, path)
+    }
+
+    fn named(name: &str) -> NewToken {
+        NewToken {
+            name: name.to_owned(),
+            scope: Scope::Apply,
+            role: Some(Role::Scout),
+            expires_at: Some(Timestamp::from_millis(1_900_000_000_000)),
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn tokens_are_made_listed_and_revoked() {
+        let (_directory, path) = desk();
+        assert!(list(&path).unwrap().is_empty());
+        let missing = revoke(&path, "ci").unwrap_err();
+        assert_eq!(missing.code(), "TOKEN_NOT_FOUND");
+        assert!(!path.parent().unwrap().exists(), "whoever only looks makes nothing");
+        let (ci, _) = create(&path, &named("ci"), NOW).unwrap();
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let (desk, _) = create(&path, &named("desk"), NOW).unwrap();
+        let (other, text) = create(&path, &named("other"), NOW).unwrap();
+        assert_eq!(list(&path).unwrap(), [ci.clone(), desk.clone(), other.clone()]);
+        let taken = create(&path, &named("ci"), NOW).unwrap_err();
+        assert_eq!(taken.code(), "TOKEN_EXISTS");
+        assert_eq!(create(&path, &named(&desk.id), NOW).unwrap_err().code(), "TOKEN_EXISTS");
+        assert_eq!(revoke(&path, "ci").unwrap(), ci);
+        assert_eq!(revoke(&path, &desk.id).unwrap(), desk);
+        assert_eq!(revoke(&path, text.as_str()).unwrap(), other);
+        assert!(list(&path).unwrap().is_empty());
+        let files: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().flatten().collect();
+        assert_eq!(files.len(), 2, "the tokens and the lock: {files:?}");
+    }
+
+    #[test]
+    fn a_token_in_place_of_a_name_is_not_shown() {
+        let (_directory, path) = desk();
+        let text = TokenText::generate().unwrap();
+        let error = create(&path, &named(text.as_str()), NOW).unwrap_err();
+        assert_eq!(error.code(), "TOKEN_NAME_INVALID");
+        assert_eq!(error.to_string(), "'nxr_…' cannot be the name of a token");
+        let error = revoke(&path, text.as_str()).unwrap_err().to_string();
+        assert!(error.contains(text.id()) && !error.contains(&text.as_str()[17..]), "{error}");
+        let error = revoke(&path, &text.as_str()[..59]).unwrap_err().to_string();
+        assert!(error.contains("'nxr_…'"), "{error}");
+    }
+
+    #[test]
+    fn no_change_is_lost() {
+        let (_directory, path) = desk();
+        std::thread::scope(|scope| {
+            for worker in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for round in 0..10 {
+                        create(path, &named(&format!("w{worker}-{round}")), NOW).unwrap();
+                        // Readers need no lock.
+                        assert!(!list(path).unwrap().is_empty());
+                    }
+                    revoke(path, &format!("w{worker}-3")).unwrap();
+                });
+            }
+        });
+        let mut names: Vec<String> =
+            list(&path).unwrap().into_iter().map(|token| token.name).collect();
+        names.sort();
+        let expected = (0..8).flat_map(|worker| {
+            (0..10).filter(|round| *round != 3).map(move |round| format!("w{worker}-{round}"))
+        });
+        assert_eq!(names, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn first_start_makes_one_token_once() {
+        let (_directory, path) = desk();
+        let secret_file = path.with_file_name("run/admin.token");
+        std::fs::create_dir_all(secret_file.parent().unwrap()).unwrap();
+        // As an earlier start may have left it that could not record its token.
+        std::fs::write(&secret_file, "nxr_stale").unwrap();
+        let made: Vec<Token> = std::thread::scope(|scope| {
+            let start = || first_start(&path, &secret_file, NOW).unwrap();
+            let starts: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+            starts.into_iter().filter_map(|start| start.join().unwrap()).collect()
+        });
+        assert_eq!(made.len(), 1);
+        assert_eq!((made[0].name.as_str(), made[0].scope), ("admin", Scope::Admin));
+        assert_eq!(mode(&secret_file), 0o600);
+        let text = std::fs::read_to_string(&secret_file).unwrap();
+        let book = TokenBook::open(&path).unwrap();
+        assert_eq!(*book.check(text.trim_end(), NOW).unwrap(), made[0]);
+        // Any token will do; and nothing needs to be there but the tokens.
+        create(&path, &named("ci"), NOW).unwrap();
+        revoke(&path, "admin").unwrap();
+        std::fs::remove_file(&secret_file).unwrap();
+        assert_eq!(first_start(&path, &secret_file, NOW).unwrap(), None);
+        assert!(!secret_file.exists());
+    }
+
+    #[test]
+    fn first_start_records_nothing_that_it_could_not_hand_over() {
+        let (_directory, path) = desk();
+        let secret_file = path.with_file_name("admin.token");
+        std::fs::create_dir_all(&secret_file).unwrap();
+        let error = first_start(&path, &secret_file, NOW).unwrap_err();
+        assert_eq!(error.code(), "TOKEN_FILE_UNWRITABLE");
+        assert!(list(&path).unwrap().is_empty());
+        std::fs::remove_dir(&secret_file).unwrap();
+        // A link is replaced, not followed.
+        let elsewhere = path.with_file_name("elsewhere");
+        std::fs::write(&elsewhere, "untouched").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &secret_file).unwrap();
+        assert!(first_start(&path, &secret_file, NOW).unwrap().is_some());
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "untouched");
+        assert!(secret_file.symlink_metadata().unwrap().is_file());
+    }
+}

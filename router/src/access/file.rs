@@ -202,3 +202,117 @@ fn directory(path: &Path) -> &Path {
         _ => Path::new("."),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Scope;
+    use crate::clock::Timestamp;
+    use crate::digest::Digest;
+
+    const EMPTY: &str = r#"{"version":1,"tokens":[]}"#;
+
+    fn write(path: &Path, text: &[u8], mode: u32) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn desk() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.json");
+        (directory, path)
+    }
+
+    fn token(id: u32, name: &str) -> Token {
+        Token {
+            id: format!("{id:012}"),
+            name: name.to_owned(),
+            scope: Scope::Apply,
+            role: Some(crate::role::Role::Envoy),
+            created_at: Timestamp::from_millis(0),
+            expires_at: Some(Timestamp::from_millis(0)),
+            digest: Digest::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_or_write_is_refused() {
+        let (_directory, path) = desk();
+        for mode in [0o600, 0o400, 0o700] {
+            write(&path, EMPTY.as_bytes(), mode);
+            assert!(read(&path).is_ok(), "{mode:o}");
+        }
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o644, 0o666, 0o610] {
+            write(&path, EMPTY.as_bytes(), mode);
+            let error = read(&path).unwrap_err();
+            assert_eq!(error.code(), "TOKEN_FILE_UNSAFE");
+            assert!(error.to_string().contains(&format!("mode {mode:04o}")), "{error}");
+            assert_eq!(error.hint(), format!("chmod 600 {}", path.display()));
+            assert!(change(&path, |_| Ok(())).is_err(), "nor is it made safe behind one's back");
+        }
+        assert!(may_own(7, 7, 8) && may_own(0, 7, 8) && may_own(8, 0, 8) && !may_own(9, 7, 8));
+    }
+
+    #[test]
+    fn only_a_plain_file_is_read() {
+        let (directory, path) = desk();
+        let refused = |kind: &str| {
+            let error = read(&path).unwrap_err();
+            assert_eq!(error.code(), "TOKEN_FILE_UNSAFE");
+            assert!(error.to_string().contains(kind), "{error}");
+        };
+        fs::create_dir(&path).unwrap();
+        refused("a directory");
+        fs::remove_dir(&path).unwrap();
+        let target = directory.path().join("target");
+        write(&target, EMPTY.as_bytes(), 0o600);
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        refused("a symbolic link");
+        fs::remove_file(&path).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        refused("a device or a pipe");
+        let below = target.join("tokens.json");
+        assert_eq!(read(&below).unwrap_err().code(), "TOKEN_FILE_UNREADABLE");
+        assert_eq!(change(&below, |_| Ok(())).unwrap_err().code(), "TOKEN_FILE_UNWRITABLE");
+    }
+
+    #[test]
+    fn what_is_huge_or_ambiguous_is_refused() {
+        let (_directory, path) = desk();
+        let refused = |text: &[u8], said: &str| {
+            write(&path, text, 0o600);
+            let error = read(&path).unwrap_err();
+            assert_eq!(error.code(), "TOKEN_FILE_INVALID");
+            assert!(error.to_string().contains(said), "{error}");
+            assert!(change(&path, |_| Ok(())).is_err());
+            assert_eq!(fs::read(&path).unwrap(), text, "what is not understood is not changed");
+        };
+        let two = |a: Token, b: Token| form::write(&[a, b]).into_bytes();
+        refused(&two(token(1, "a"), token(1, "b")), "/tokens/1/id is '000000000001'");
+        refused(&two(token(1, "a"), token(2, "a")), "/tokens/1/name is 'a'");
+        refused(&two(token(1, "a"), token(2, "000000000001")), "/tokens/1/name");
+        refused(&vec![b' '; 8 << 20 | 1], "more than 8388608 bytes");
+        refused(b"", "line 1");
+        refused(b"\xff", "line 1");
+    }
+
+    #[test]
+    fn as_many_tokens_as_allowed_can_be_read_again() {
+        let (_directory, path) = desk();
+        let name = |id: u32| format!("{id:064}");
+        let most = u32::try_from(MAX_TOKENS).unwrap();
+        change(&path, |tokens| {
+            tokens.extend((0..most).map(|id| token(id, &name(id))));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(read(&path).unwrap().0.len(), MAX_TOKENS);
+        let one_more = change(&path, |tokens| {
+            tokens.push(token(most, &name(most)));
+            Ok(())
+        });
+        assert!(matches!(one_more, Err(Error::Full { .. })));
+        assert_eq!(read(&path).unwrap().0.len(), MAX_TOKENS);
+    }
+}

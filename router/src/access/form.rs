@@ -129,3 +129,90 @@ fn expected(place: &str, what: &str, found: Option<&Value>) -> String {
         Some(value) => format!("\"{place}\" is of type {}, not {what}", value.type_name()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_token() -> impl Strategy<Value = Token> {
+        let times = (0_i64..4_000_000_000_000, prop::option::of(0_i64..4_000_000_000_000));
+        let role = prop::option::of(prop::sample::select(&Role::ALL[..]));
+        let scope = prop::sample::select(&Scope::ALL[..]);
+        ("[0-9a-hjkmnp-tv-z]{12}", "[A-Za-z0-9.-]{6,64}", scope, role, times, any::<[u8; 32]>())
+            .prop_map(|(id, name, scope, role, (created_at, expires_at), digest)| Token {
+                id,
+                name,
+                scope,
+                role,
+                created_at: Timestamp::from_millis(created_at),
+                expires_at: expires_at.map(Timestamp::from_millis),
+                digest: Digest::from_bytes(digest),
+            })
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let good = format!(
+            r#"{{"id":"0123456789ab","name":"ci","sha256":"{}","scope":"run","created_at":"2026-11-16T00:00:00Z"}}"#,
+            "a".repeat(64)
+        );
+        let file = |token: &str| format!(r#"{{"version":1,"tokens":[{token}]}}"#);
+        assert_eq!(read(file(&good).as_bytes()).unwrap()[0].name, "ci");
+        let with = |old: &str, new: &str| {
+            assert!(good.contains(old), "{old}");
+            file(&good.replace(old, new))
+        };
+        for (text, said) in [
+            (String::new(), "line 1"),
+            ("[]".to_owned(), "\"\" is of type array, not an object"),
+            (r#"{"tokens":[]}"#.to_owned(), "\"/version\" is missing"),
+            (r#"{"version":"1"}"#.to_owned(), "\"/version\" is not an integer"),
+            (r#"{"version":2,"more":1}"#.to_owned(), "version 2; this program knows version 1"),
+            (r#"{"version":1}"#.to_owned(), "\"/tokens\" is missing"),
+            (r#"{"version":1,"tokens":[],"x":1}"#.to_owned(), "member 3 of \"\""),
+            (file("7"), "\"/tokens/0\" is of type integer, not an object"),
+            (with("0123456789ab", "short"), "\"/tokens/0/id\" is not an id"),
+            (with("\"ci\"", "\"a b\""), "\"/tokens/0/name\" is not a name"),
+            (with("\"ci\"", "null"), "\"/tokens/0/name\" is of type null"),
+            (with("aaaa", "zz"), "\"/tokens/0/sha256\" is not a SHA-256 digest"),
+            (with("\"run\"", "\"root\""), "\"/tokens/0/scope\" is not read, run, apply or admin"),
+            (with("00Z\"", "00Z\",\"role\":\"king\""), "\"/tokens/0/role\" is not scout or envoy"),
+            (with("T00:00:00Z", ""), "\"/tokens/0/created_at\" is not a time"),
+            (
+                with("00Z\"", "00Z\",\"expires_at\":1"),
+                "\"/tokens/0/expires_at\" is of type integer",
+            ),
+            (with("00Z\"", "00Z\",\"expire_at\":\"x\""), "member 6 of \"/tokens/0\""),
+            (with("\"name\":\"ci\",", ""), "\"/tokens/0/name\" is missing"),
+            (with("\"name\"", "\"id\""), "id"),
+            ("[".repeat(100), "deep"),
+        ] {
+            let error = read(text.as_bytes()).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(tokens in prop::collection::vec(any_token(), 0..5)) {
+            prop_assert_eq!(read(write(&tokens).as_bytes()), Ok(tokens));
+        }
+
+        #[test]
+        fn a_damaged_file_is_read_without_harm(
+            tokens in prop::collection::vec(any_token(), 0..3),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut text = write(&tokens).into_bytes();
+            let at = at.index(text.len());
+            text[at] = byte;
+            if let Ok(read) = read(&text) {
+                prop_assert_eq!(read.len(), tokens.len());
+            }
+            // All but the line's end is needed.
+            prop_assert!(at + 1 == text.len() || super::read(&text[..at]).is_err());
+        }
+    }
+}

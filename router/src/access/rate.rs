@@ -71,8 +71,8 @@ impl Buckets {
         }
     }
 
-    /// Takes one call of a caller, if it may be made at the moment `now`. The rate may be another one
-    /// every time.
+    /// Takes one call of a caller, if it may be made at the moment `now`. The rate of a caller may change
+    /// at any time; who has two rates at once needs two keys.
     ///
     /// # Errors
     /// When the caller calls too often, or there is no room for one more caller; with the time after which
@@ -118,11 +118,10 @@ impl Bucket {
     fn take(&mut self, step: u64, burst: u32, now: u64) -> Result<(), Duration> {
         let now = now.max(self.seen);
         self.seen = now;
-        let full = step.saturating_mul(burst.max(1).into());
+        let limit = now.saturating_add(step.saturating_mul(burst.max(1).into()));
         // What was taken at a slower rate counts at most as much as this rate can owe.
-        let done = self.done.clamp(now, now.saturating_add(full));
-        let after = done.saturating_add(step);
-        let limit = now.saturating_add(full);
+        self.done = self.done.clamp(now, limit);
+        let after = self.done.saturating_add(step);
         if after > limit {
             return Err(Duration::from_nanos(after - limit));
         }

@@ -225,7 +225,7 @@ mod tests {
                 prop_assert!(is_id(id));
                 let secret = &text[17..];
                 let bytes = URL_SAFE_NO_PAD.decode(secret).unwrap();
-                prop_assert_eq!(format!("nxr_{id}_{}", URL_SAFE_NO_PAD.encode(bytes)), text);
+                prop_assert_eq!(format!("nxr_{id}_{}", URL_SAFE_NO_PAD.encode(bytes)), text.as_str());
             }
             prop_assert!(shown(&text).chars().count() <= 10 * (MAX_NAME + 10));
         }
