@@ -31,6 +31,7 @@ pub(super) struct Seen {
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     place: (u64, u64),
+    mode: u32,
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -40,6 +41,7 @@ impl From<&Metadata> for Stamp {
     fn from(metadata: &Metadata) -> Self {
         Self {
             place: (metadata.dev(), metadata.ino()),
+            mode: metadata.mode(),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
