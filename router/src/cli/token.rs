@@ -20,8 +20,8 @@ Examples:
   nexus-router token new deploy --scope apply --role envoy --expires 2030-01-01T00:00:00Z
   nexus-router token new ci --scope run > ci.token
 
-The token is written to standard output, once: only a digest of it is kept. A running daemon takes new
-and revoked tokens up by itself.";
+The token is written to standard output, once: only a digest of it is kept.
+A running daemon takes up new and revoked tokens by itself.";
 
 const LIST_HELP: &str = "\
 Examples:
