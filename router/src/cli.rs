@@ -13,6 +13,7 @@ mod runs;
 mod schema;
 mod store;
 mod timeline;
+mod token;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ use tracing::level_filters::LevelFilter;
 
 use output::tell;
 
+use crate::access;
 use crate::app;
 use crate::config;
 use crate::loader::AdapterLoadError;
@@ -52,6 +54,9 @@ enum Verb {
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
+    /// Make, list and revoke the tokens that callers of the daemon show.
+    #[command(subcommand)]
+    Token(token::Verb),
     /// Explain a code: a check id, an error code, or the reason of a failed load.
     Explain(explain::Arguments),
     /// Print a published JSON Schema: a request, a response, a bundle, an event.
@@ -76,6 +81,8 @@ enum Error {
     Load(#[from] AdapterLoadError),
     #[error(transparent)]
     Config(#[from] config::Error),
+    #[error(transparent)]
+    Access(#[from] access::Error),
     #[error(transparent)]
     Template(#[from] template::Error),
     #[error("{message}")]
@@ -109,6 +116,7 @@ impl Error {
             Self::Template(error) => Some(error.hint().to_owned()),
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Config(error) => Some(error.hint().to_owned()),
+            Self::Access(error) => Some(error.hint()),
             Self::Output(_) => None,
         }
     }
@@ -119,6 +127,7 @@ impl Error {
             Self::NotFound { .. } => Some("RUN_NOT_FOUND"),
             Self::Load(error) => Some(error.reason().code()),
             Self::Config(error) => Some(error.code()),
+            Self::Access(error) => Some(error.code()),
             Self::Template(_) | Self::Usage { .. } | Self::Output(_) => None,
         }
     }
@@ -145,6 +154,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
+        Verb::Token(verb) => token::run(verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
         Verb::Schema(arguments) => schema::run(&arguments, &environment),
     };

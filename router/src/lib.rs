@@ -70,6 +70,8 @@ mod recover;
 
 pub mod router;
 
+pub mod access;
+
 pub mod code;
 
 pub mod template;

@@ -19,3 +19,4 @@ mod run_cli;
 mod support;
 mod template;
 mod tidy;
+mod token_cli;
