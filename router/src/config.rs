@@ -7,8 +7,11 @@ mod listener;
 mod pattern;
 mod reader;
 mod renamed;
+mod sample;
 mod sections;
 mod settings;
+mod show;
+mod toml_text;
 mod toml_value;
 
 use std::ffi::OsString;
@@ -18,6 +21,7 @@ pub use error::{Error, Origin, Problem};
 pub use file::ConfigFile;
 pub use listener::{Listener, TlsFiles};
 pub use pattern::Pattern;
+pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
     Telemetry, TokenEntry, ToolEntry,
