@@ -1,5 +1,6 @@
 //! What the operator says: the environment and `router.toml`. Settings are read nowhere else.
 
+mod check;
 mod document;
 mod error;
 mod file;

@@ -25,11 +25,12 @@ pub(super) struct Document {
 pub(crate) struct Origins(BTreeMap<String, Origin>);
 
 impl Origins {
-    /// Returns where a setting was said, or else what holds it.
+    /// Returns where a setting was said, or else what holds it, or something beside it.
     pub(super) fn of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
-            if let Some(origin) = self.0.get(path) {
+            let beside = || self.below(path).into_iter().next();
+            if let Some(origin) = self.0.get(path).or_else(beside) {
                 return origin.clone();
             }
             match path.rfind(['.', '[']) {
@@ -42,6 +43,11 @@ impl Origins {
     #[cfg(test)]
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+
+    /// Notes that a variable of its own says a setting.
+    pub(crate) fn note(&mut self, path: &str, variable: &str) {
+        self.0.insert(path.to_owned(), Origin::Variable(variable.to_owned()));
     }
 
     /// Returns the origins of what is at or below a path.

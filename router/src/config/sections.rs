@@ -165,11 +165,18 @@ fn server(section: &Section<'_>) -> Server {
             .unwrap_or(default.requests_per_second),
         burst: section.rate("burst", true).unwrap_or(default.burst),
     };
-    let largest = server.body_bytes.max(server.bundle_bytes);
-    if server.bodies_bytes < largest {
-        let message = format!("is {}, and one body may have {largest} bytes", server.bodies_bytes);
+    let (largest, together) = (server.body_bytes.max(server.bundle_bytes), server.bodies_bytes);
+    if together < largest {
+        // The one that somebody wrote.
+        let key = match (section.get("bodies_bytes"), server.body_bytes == largest) {
+            (Some(_), _) => "bodies_bytes",
+            (None, true) => "body_bytes",
+            (None, false) => "bundle_bytes",
+        };
+        let message =
+            format!("does not fit: one body may have {largest} bytes, and all at once {together}");
         let hint = "raise bodies_bytes, or lower body_bytes and bundle_bytes";
-        section.wrong("bodies_bytes", &message, hint);
+        section.wrong(key, &message, hint);
     }
     for (index, host) in server.allowed_hosts.iter().enumerate() {
         if !is_host(host) {
