@@ -151,3 +151,32 @@ fn overrides(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(Stri
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    #[test]
+    fn variables_that_stand_for_keys_are_picked() {
+        let variables: [(OsString, OsString); 6] = [
+            ("NEXUS_ROUTER__DB".into(), "a".into()),
+            ("nexus_router__log__level".into(), "b".into()),
+            ("NEXUS_ROUTER_DB".into(), "c".into()),
+            ("NEXUS_ROUTER__EMPTY".into(), "".into()),
+            ("OTHER".into(), "d".into()),
+            ("NEXUS_ROUTER__BAD".into(), OsString::from_vec(vec![0xff])),
+        ];
+        let picked = overrides(variables.into_iter());
+        let expected = [
+            ("NEXUS_ROUTER__DB", "a"),
+            ("nexus_router__log__level", "b"),
+            ("NEXUS_ROUTER__BAD", "\0"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(picked, expected);
+        let environment = Environment { overrides: expected.to_vec(), ..Environment::default() };
+        let error = ConfigFile::find(None, &environment).unwrap_err();
+        assert_eq!(error.code(), "CONFIG_VARIABLE_INVALID");
+    }
+}

@@ -120,8 +120,10 @@ fn whole(error: &secret::Error) -> String {
 /// Reads a file, but no more than tells that it can be read. A directory can be opened, but not read.
 fn read(path: &Path) -> std::io::Result<()> {
     use std::io::Read as _;
-    std::fs::File::open(path)?.read(&mut [0])?;
-    Ok(())
+    match std::fs::File::open(path)?.read(&mut [0])? {
+        0 => Err(std::io::Error::other("it is empty")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

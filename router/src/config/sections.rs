@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -14,7 +15,6 @@ use super::settings::{
     Telemetry, TokenEntry, ToolEntry,
 };
 use super::toml_value;
-use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::Source;
 
@@ -40,7 +40,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),
             calls_per_adapter: section.count("calls_per_adapter"),
-            call_timeout: section.milliseconds("call_timeout_ms"),
+            call_timeout: section.positive("call_timeout_ms").map(Duration::from_millis),
         }),
         listeners,
         server: root.within("server", server),
@@ -106,10 +106,10 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
     AdapterEntry {
         factory_ref: section.needed("ref"),
         id: section.text("id"),
-        config: config.unwrap_or_else(Object::new),
+        config: config.unwrap_or_default(),
         pin,
         calls: section.count("calls"),
-        timeout: section.milliseconds("timeout_ms"),
+        timeout: section.positive("timeout_ms").map(Duration::from_millis),
     }
 }
 

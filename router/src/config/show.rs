@@ -101,7 +101,7 @@ fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn name_of<T: PartialEq>(names: &[(&'static str, T)], wanted: T) -> &'static str {
+fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], wanted: T) -> &'static str {
     names.iter().find(|(_, value)| *value == wanted).map_or("", |(name, _)| name)
 }
 
