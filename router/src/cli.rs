@@ -4,6 +4,7 @@
 //! standard error.
 
 mod adapter;
+mod config;
 mod explain;
 mod options;
 mod output;
@@ -25,7 +26,7 @@ use output::tell;
 
 use crate::access;
 use crate::app;
-use crate::config;
+use crate::config::Environment;
 use crate::loader::AdapterLoadError;
 use crate::python_text::visible;
 use crate::template;
@@ -57,6 +58,9 @@ enum Verb {
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
+    /// Write, check and show the configuration.
+    #[command(subcommand)]
+    Config(Box<config::Verb>),
     /// Explain a code: a check id, an error code, or the reason of a failed load.
     Explain(explain::Arguments),
     /// Print a published JSON Schema: a request, a response, a bundle, an event.
@@ -80,7 +84,7 @@ enum Error {
     #[error(transparent)]
     Load(#[from] AdapterLoadError),
     #[error(transparent)]
-    Config(#[from] config::Error),
+    Config(#[from] crate::config::Error),
     #[error(transparent)]
     Access(#[from] access::Error),
     #[error(transparent)]
@@ -148,13 +152,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .with_max_level(arguments.log)
         .with_ansi(false)
         .init();
-    let environment = config::Environment::read();
+    let environment = Environment::read();
     let answer = match arguments.verb {
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
+        Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
         Verb::Schema(arguments) => schema::run(&arguments, &environment),
     };
@@ -169,14 +174,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn report(error: &Error) {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
     // A text may come from a library or a run, which must not write lines as if they were ours.
-    let text = visible(&text);
+    let text = visible(&full_text(error));
     match error.code() {
         Some(code) => tell(&format!("error[{}]: {text}", visible(code))),
         None => tell(&format!("error: {text}")),
@@ -184,4 +183,15 @@ fn report(error: &Error) {
     if let Some(hint) = error.hint() {
         tell(&format!("hint: {}", visible(&hint)));
     }
+}
+
+/// Returns what an error says, with its causes.
+fn full_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
 }

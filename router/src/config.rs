@@ -1,5 +1,6 @@
 //! What the operator says: the environment and `router.toml`. Settings are read nowhere else.
 
+mod check;
 mod document;
 mod error;
 mod file;
@@ -7,8 +8,11 @@ mod listener;
 mod pattern;
 mod reader;
 mod renamed;
+mod sample;
 mod sections;
 mod settings;
+mod show;
+mod toml_text;
 mod toml_value;
 
 use std::ffi::OsString;
@@ -18,6 +22,7 @@ pub use error::{Error, Origin, Problem};
 pub use file::ConfigFile;
 pub use listener::{Listener, TlsFiles};
 pub use pattern::Pattern;
+pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
     Telemetry, TokenEntry, ToolEntry,
@@ -145,4 +150,33 @@ fn overrides(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<(Stri
 #[must_use]
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    #[test]
+    fn variables_that_stand_for_keys_are_picked() {
+        let variables: [(OsString, OsString); 6] = [
+            ("NEXUS_ROUTER__DB".into(), "a".into()),
+            ("nexus_router__log__level".into(), "b".into()),
+            ("NEXUS_ROUTER_DB".into(), "c".into()),
+            ("NEXUS_ROUTER__EMPTY".into(), "".into()),
+            ("OTHER".into(), "d".into()),
+            ("NEXUS_ROUTER__BAD".into(), OsString::from_vec(vec![0xff])),
+        ];
+        let picked = overrides(variables.into_iter());
+        let expected = [
+            ("NEXUS_ROUTER__DB", "a"),
+            ("nexus_router__log__level", "b"),
+            ("NEXUS_ROUTER__BAD", "\0"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(picked, expected);
+        let environment = Environment { overrides: expected.to_vec(), ..Environment::default() };
+        let error = ConfigFile::find(None, &environment).unwrap_err();
+        assert_eq!(error.code(), "CONFIG_VARIABLE_INVALID");
+    }
 }

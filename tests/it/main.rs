@@ -5,6 +5,7 @@
 mod abi;
 mod check;
 mod cli;
+mod config_cli;
 mod corpus;
 mod docs;
 mod engine;

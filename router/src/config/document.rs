@@ -25,11 +25,12 @@ pub(super) struct Document {
 pub(crate) struct Origins(BTreeMap<String, Origin>);
 
 impl Origins {
-    /// Returns where a setting was said, or else what holds it.
+    /// Returns where a setting was said, or else what holds it, or something beside it.
     pub(super) fn of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
-            if let Some(origin) = self.0.get(path) {
+            let beside = || self.below(path).into_iter().next();
+            if let Some(origin) = self.0.get(path).or_else(beside) {
                 return origin.clone();
             }
             match path.rfind(['.', '[']) {
@@ -39,7 +40,17 @@ impl Origins {
         }
     }
 
-    /// Returns the distinct origins of what is at or below a path.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Notes that a variable of its own says a setting.
+    pub(crate) fn note(&mut self, path: &str, variable: &str) {
+        self.0.insert(path.to_owned(), Origin::Variable(variable.to_owned()));
+    }
+
+    /// Returns the origins of what is at or below a path.
     pub(super) fn below(&self, path: &str) -> Vec<&Origin> {
         let inside = |other: &str| {
             let rest = other.strip_prefix(path);
@@ -234,4 +245,93 @@ fn place(text: &str, start: usize) -> Origin {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     Origin::File { line, column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lay(text: &str, variables: &[(&str, &str)]) -> (Document, Vec<Problem>) {
+        let mut document = Document::parse(text).unwrap();
+        let owned = |(name, value): &(&str, &str)| (format!("{PREFIX}{name}"), (*value).to_owned());
+        let variables: Vec<_> = variables.iter().map(owned).collect();
+        let problems = document.lay_over(&variables);
+        (document, problems)
+    }
+
+    #[test]
+    fn variables_lead_to_their_places() {
+        let (document, problems) = lay(
+            "db = 'a'\n[server]\nstreams = 1\nburst = 2\n[[listeners]]\ntokens = true\n\
+             [secrets]\nMine = 'env:A'\n",
+            &[
+                ("SERVER__BURST", "7"),
+                ("Db", "plain text"),
+                ("LISTENERS__1__ADDRESS", "127.0.0.1:2"),
+                ("listeners__0__tokens", "false"),
+                ("LOG__LEVEL", "\"debug\""),
+                ("SECRETS__MINE", "env:B"),
+                ("SECRETS__NEW_One", "env:C"),
+                ("SERVER__ALLOWED_HOSTS", "['a', 'b']"),
+                ("DEFAULT_ADAPTER", "1 # no comment\nx = 2"),
+            ],
+        );
+        assert_eq!(problems, []);
+        let expected = "db = 'plain text'\ndefault_adapter = \"1 # no comment\\nx = 2\"\n\
+                        [server]\nstreams = 1\nburst = 7\nallowed_hosts = ['a', 'b']\n\
+                        [[listeners]]\ntokens = false\n[[listeners]]\naddress = '127.0.0.1:2'\n\
+                        [secrets]\nMine = 'env:B'\nNEW_One = 'env:C'\n[log]\nlevel = 'debug'\n";
+        assert_eq!(document.table, expected.parse::<toml::Table>().unwrap());
+        let variable = |name: &str| Origin::Variable(format!("{PREFIX}{name}"));
+        assert_eq!(document.origins.of("server.burst"), variable("SERVER__BURST"));
+        assert_eq!(
+            document.origins.of("server.allowed_hosts[1]"),
+            variable("SERVER__ALLOWED_HOSTS")
+        );
+        assert_eq!(document.origins.of("server.streams"), Origin::File { line: 3, column: 1 });
+        assert_eq!(document.origins.of("nothing"), Origin::Default);
+    }
+
+    #[test]
+    fn items_of_lists_are_added_in_their_order() {
+        let names: Vec<String> =
+            (0..12).rev().map(|index| format!("TOOLS__{index}__NAME")).collect();
+        let variables: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let (document, problems) = lay("", &variables);
+        assert_eq!(problems, []);
+        assert_eq!(document.table["tools"].as_array().unwrap().len(), 12);
+        // A whole section comes before what is inside of it.
+        let (document, _) = lay("", &[("LOG__LEVEL", "warn"), ("LOG", "{ level = 'debug' }")]);
+        assert_eq!(document.table["log"]["level"].as_str(), Some("warn"));
+    }
+
+    #[test]
+    fn bad_variables_are_named_and_their_values_are_not() {
+        for (name, told) in [
+            ("", "names no setting"),
+            ("A____B", "names no setting"),
+            ("DB__INSIDE", "db has nothing inside"),
+            ("LISTENERS__5__TOKENS", "listeners has 1 items"),
+            ("LISTENERS__x__TOKENS", "listeners has 1 items"),
+        ] {
+            let text = "db = 'a'\n[[listeners]]\n";
+            let (document, problems) = lay(text, &[(name, "hunter22"), ("LOG__LEVEL", "warn")]);
+            let [problem] = &problems[..] else { panic!("{problems:?}") };
+            assert!(problem.message.contains(told), "{problem:?}");
+            assert_eq!(problem.origin, Origin::Variable(format!("{PREFIX}{name}")));
+            assert!(!format!("{problem:?}").contains("hunter22"));
+            assert_eq!(document.table["log"]["level"].as_str(), Some("warn"));
+        }
+        let (_, problems) = lay("", &[("DB", "a"), ("db", "b")]);
+        assert!(problems[0].message.contains("names the same setting"), "{problems:?}");
+        let (_, problems) = lay("", &[("DB", "\0")]);
+        assert!(problems[0].message.contains("UTF-8"), "{problems:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_variable_brings_it_down(name in "[a-cA-C0-2_]{0,12}", value in "\\PC{0,12}") {
+            lay("a = 1\n[b]\nc = [{ a = 1 }]\n", &[(&name, &value), ("B__C__0__A", "2")]);
+        }
+    }
 }

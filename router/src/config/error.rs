@@ -68,7 +68,7 @@ impl Problem {
         let what = match (&self.origin, path) {
             (Origin::Variable(name), _) => format!("the environment variable {name}"),
             (_, Some(path)) => path.display().to_string(),
-            (_, None) => "this".to_owned(),
+            (_, None) => "the environment".to_owned(),
         };
         format!("{what} is not a valid configuration: {}", self.placed())
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Environment;
 use super::document::{Document, Origins};
 use super::error::Error;
 use super::listener::Listener;
@@ -12,6 +11,7 @@ use super::sections;
 use super::settings::{
     AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry, ToolEntry,
 };
+use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::secret::Source;
 
 /// What the operator says in `router.toml`, and in variables that stand for keys of it.
@@ -123,9 +123,17 @@ impl ConfigFile {
         }
         config.source = path;
         // These have variables of their own, which come before all.
-        config.db = environment.db.clone().or(config.db);
-        config.data_dir = environment.data_dir.clone().or(config.data_dir);
-        Ok((config, document.origins))
+        let mut origins = document.origins;
+        for (key, slot, given, variable) in [
+            ("db", &mut config.db, &environment.db, DB_VARIABLE),
+            ("data_dir", &mut config.data_dir, &environment.data_dir, DATA_DIR_VARIABLE),
+        ] {
+            if let Some(path) = given {
+                *slot = Some(path.clone());
+                origins.note(key, variable);
+            }
+        }
+        Ok((config, origins))
     }
 }
 
@@ -187,6 +195,117 @@ mod tests {
         assert_eq!(web.pin.unwrap().to_string(), pin);
         assert_eq!(web.config.get("token").unwrap().get("$secret").unwrap().as_str(), Some("T"));
         assert!(other.id.is_none() && other.pin.is_none() && other.config.is_empty());
+    }
+
+    /// Reads a file with variables over it.
+    fn read_with(text: &str, overrides: &[(&str, &str)]) -> Result<ConfigFile, Error> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("router.toml");
+        std::fs::write(&file, text).unwrap();
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let overrides = overrides.iter().map(owned).collect();
+        let environment =
+            Environment { overrides, config_file: Some(file), ..Environment::default() };
+        assert!(!format!("{environment:?}").contains("hunter22"));
+        ConfigFile::find(None, &environment)
+    }
+
+    #[test]
+    fn layers_have_their_order() {
+        let text = "db = 'of-file'\ndata_dir = 'of-file'\n[server]\nstreams = 1\nburst = 2\n";
+        let overrides =
+            [("NEXUS_ROUTER__SERVER__BURST", "3"), ("NEXUS_ROUTER__DB", "/of-override")];
+        let config = read_with(text, &overrides).unwrap();
+        assert_eq!((config.server.streams, config.server.burst), (1, 3));
+        assert_eq!(config.server.connections, Server::default().connections);
+        assert_eq!(config.db, Some("/of-override".into()));
+        assert!(config.source.is_some() && config.data_dir.unwrap().ends_with("of-file"));
+        let environment = Environment {
+            data_dir: Some("/of-variable".into()),
+            db: Some("/runs.db".into()),
+            overrides: vec![("NEXUS_ROUTER__DB".to_owned(), "/of-override".to_owned())],
+            ..Environment::default()
+        };
+        let config = ConfigFile::find(None, &environment).unwrap();
+        assert_eq!(config.data_dir, Some("/of-variable".into()));
+        assert_eq!(config.db, Some("/runs.db".into()));
+    }
+
+    #[test]
+    fn bad_variables_are_refused_by_name() {
+        for (name, value, told) in [
+            ("NEXUS_ROUTER__SERVER__STREAMS", "hunter22", "must be a whole number"),
+            ("NEXUS_ROUTER__SERVER__STREAMS", "-1", "must be a whole number"),
+            ("NEXUS_ROUTER__SERVER__STREMS", "'hunter22'", "unknown field `strems`"),
+            ("NEXUS_ROUTER__LOG__FORMAT", "hunter22", "not one of the names"),
+            ("NEXUS_ROUTER__SECRETS__T", "hunter22", "secrets.T is no reference"),
+            ("NEXUS_ROUTER__ADAPTERS__0__ID", "hunter22", "adapters[0].ref is missing"),
+            ("NEXUS_ROUTER__SERVER", "hunter22", "server must be a table"),
+            ("NEXUS_ROUTER__SERVER__BODY_BYTES", "999999999999", "server.body_bytes does not fit"),
+        ] {
+            let error = read_with("", &[(name, value)]).unwrap_err();
+            let shown = format!("{error} {} {error:?}", error.hint());
+            assert!(shown.contains(name) && shown.contains(told), "{shown}");
+            assert!(!shown.contains("hunter22"), "{shown}");
+            assert_eq!(error.code(), "CONFIG_VARIABLE_INVALID");
+        }
+    }
+
+    #[test]
+    fn every_problem_is_told_in_the_order_of_the_file() {
+        let text = "recover = 'maybe'\nzzz = 1\n[server]\nstreams = 'x'\nburst = 0\n[log]\n\
+                    level = 'inof'\n[[tools]]\nname = 'nexus-router.x'\n";
+        let Err(Error::Invalid { first, others, .. }) =
+            read_with(text, &[("NEXUS_ROUTER__LOG__FORMAT", "x")])
+        else {
+            panic!("it was taken")
+        };
+        assert!(first.message.contains("recover"), "{first:?}");
+        let told: Vec<String> = others.iter().map(crate::config::Problem::placed).collect();
+        for (told, expected) in told.iter().zip([
+            "unknown field `zzz` (line 2, column 1)",
+            "server.streams must be a whole number",
+            "server.burst is 0",
+            "log.level",
+            "tools[0].description is missing (line 8, column 1)",
+            "tools[0].adapter",
+            "tools[0].method",
+            "tools[0].name begins with nexus-router.",
+            "log.format",
+        ]) {
+            assert!(told.contains(expected), "{expected}: {told}");
+        }
+        assert_eq!(told.len(), 9, "{told:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (text, told) in [
+            ("[[listeners]]\naddress = 'example.com:1'\n", "address is not HOST:PORT"),
+            ("[[listeners]]\ntls_key = 'k'\n", "tls_key stands without tls_cert"),
+            ("[[listeners]]\ntls_cert = 'k'\n", "tls_cert stands without tls_key"),
+            ("[server]\nallowed_origins = ['https://x/y']\n", "allowed_origins[0] is no origin"),
+            ("[server]\nallowed_hosts = ['http://x']\n", "allowed_hosts[0] is no name"),
+            ("[server]\ndrain_ms = 99999999999999\n", "more than a year"),
+            ("[server]\nbodies_bytes = 5\n", "server.bodies_bytes does not fit"),
+            ("[server]\nburst = 4294967296\n", "too large"),
+            ("[[policy.rules]]\nmethod = 'x'\n", "policy.rules[0].effect is missing"),
+            ("[[policy.rules]]\neffect = 'allwo'\n", "not one of the names"),
+            ("[telemetry]\nsample_ratio = 1.5\n", "must be a number from 0 to 1"),
+            ("[telemetry]\notlp_endpoint = 'http://u:p@h'\n", "is no address of a collector"),
+            ("[telemetry.headers]\n'a b' = 'env:X'\n", "is no name of a header"),
+            (
+                "[[tokens]]\nname = 'a'\n[[tokens]]\nname = 'a'\n",
+                "tokens[1] has the name of tokens[0]",
+            ),
+            ("[[tokens]]\nname = 'a'\nrole = 'king'\n", "not one of the names"),
+            ("listeners = 1\n", "must be a list of tables"),
+            ("db = ''\n", "db is empty"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.to_string().contains(told), "{text}: {error}");
+            assert!(!error.hint().is_empty() && error.to_string().contains("line "), "{error}");
+        }
     }
 
     #[test]

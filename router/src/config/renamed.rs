@@ -39,3 +39,49 @@ pub(super) fn without_numbers(path: &str) -> String {
     });
     parts.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::Document;
+    use crate::config::reader::Report;
+    use crate::config::sections;
+
+    fn look(text: &str) -> (Vec<crate::config::Problem>, std::collections::BTreeSet<String>) {
+        let document = Document::parse(text).unwrap();
+        let report = Report::new(&document.origins);
+        report
+            .section("", &document.table, |root| sections::config(root, std::path::Path::new("/")));
+        let problems = report.problems.borrow().clone();
+        (problems, report.known())
+    }
+
+    #[test]
+    fn every_other_name_is_explained_and_leads_to_a_key() {
+        let all = "[[adapters]]\n[[listeners]]\n[[policy.rules]]\n[[tools]]\n[[tokens]]\n";
+        let (_, known) = look(all);
+        for (old, new, why) in RENAMED {
+            assert!(!known.contains(*old) && !why.is_empty(), "{old} is a key");
+            for new in new.split(" and ") {
+                assert!(known.contains(new), "{old} leads to {new}, which is no key");
+            }
+            let text = match old.split_once('.') {
+                Some((list @ ("adapters" | "listeners"), key)) => {
+                    format!("[[{list}]]\n{key} = 1\n")
+                }
+                Some((table, key)) => format!("[{table}]\n{key} = 1\n"),
+                None => format!("{old} = 1\n"),
+            };
+            let (problems, _) = look(&text);
+            let explained = problems.iter().find(|problem| problem.hint.contains(why)).unwrap();
+            assert!(explained.hint.contains(&format!("called {new} here")), "{explained:?}");
+            assert!(explained.message.starts_with("unknown field"), "{explained:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_items_are_left_out() {
+        assert_eq!(without_numbers("a[0].b[12].c"), "a.b.c");
+        assert_eq!(without_numbers("a.b"), "a.b");
+    }
+}

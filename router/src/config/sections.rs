@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -14,7 +15,6 @@ use super::settings::{
     Telemetry, TokenEntry, ToolEntry,
 };
 use super::toml_value;
-use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::Source;
 
@@ -40,7 +40,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),
             calls_per_adapter: section.count("calls_per_adapter"),
-            call_timeout: section.milliseconds("call_timeout_ms"),
+            call_timeout: section.positive("call_timeout_ms").map(Duration::from_millis),
         }),
         listeners,
         server: root.within("server", server),
@@ -106,10 +106,10 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
     AdapterEntry {
         factory_ref: section.needed("ref"),
         id: section.text("id"),
-        config: config.unwrap_or_else(Object::new),
+        config: config.unwrap_or_default(),
         pin,
         calls: section.count("calls"),
-        timeout: section.milliseconds("timeout_ms"),
+        timeout: section.positive("timeout_ms").map(Duration::from_millis),
     }
 }
 
@@ -165,11 +165,18 @@ fn server(section: &Section<'_>) -> Server {
             .unwrap_or(default.requests_per_second),
         burst: section.rate("burst", true).unwrap_or(default.burst),
     };
-    let largest = server.body_bytes.max(server.bundle_bytes);
-    if server.bodies_bytes < largest {
-        let message = format!("is {}, and one body may have {largest} bytes", server.bodies_bytes);
+    let (largest, together) = (server.body_bytes.max(server.bundle_bytes), server.bodies_bytes);
+    if together < largest {
+        // The one that somebody wrote.
+        let key = match (section.get("bodies_bytes"), server.body_bytes == largest) {
+            (Some(_), _) => "bodies_bytes",
+            (None, true) => "body_bytes",
+            (None, false) => "bundle_bytes",
+        };
+        let message =
+            format!("does not fit: one body may have {largest} bytes, and all at once {together}");
         let hint = "raise bodies_bytes, or lower body_bytes and bundle_bytes";
-        section.wrong("bodies_bytes", &message, hint);
+        section.wrong(key, &message, hint);
     }
     for (index, host) in server.allowed_hosts.iter().enumerate() {
         if !is_host(host) {

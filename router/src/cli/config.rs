@@ -1,0 +1,200 @@
+//! `nexus-router config …`: writes, checks and shows the configuration.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+
+use super::output::{Form, Output, tell};
+use super::{Answer, Error, full_text};
+use crate::app::{App, Named};
+use crate::check::Status;
+use crate::config::{self, ConfigFile, Environment, Origin, Problem};
+use crate::json::{Object, Value};
+use crate::python_text::visible;
+
+#[derive(Subcommand)]
+pub(super) enum Verb {
+    /// Write a router.toml with every setting and its default.
+    Init(InitArguments),
+    /// Tell everything that is wrong with the configuration. Exits 0 if nothing is, 1 if something is.
+    Check(CheckArguments),
+    /// Show the configuration that holds, with file and environment put together, without secrets.
+    Show(ShowArguments),
+}
+
+#[derive(clap::Args)]
+pub(super) struct InitArguments {
+    /// The file, which must not be there yet.
+    #[arg(default_value = ConfigFile::DEFAULT_NAME)]
+    file: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct Which {
+    /// The configuration file [default: router.toml, if there is one].
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
+    config_file: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct CheckArguments {
+    #[command(flatten)]
+    which: Which,
+    /// Load the adapters too, which runs code of theirs.
+    #[arg(long)]
+    load: bool,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+}
+
+#[derive(clap::Args)]
+pub(super) struct ShowArguments {
+    #[command(flatten)]
+    which: Which,
+    /// The format of the answer; for people, it is TOML.
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+}
+
+pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error> {
+    match verb {
+        Verb::Init(arguments) => init(&arguments, environment),
+        Verb::Check(arguments) => check(&arguments, environment),
+        Verb::Show(arguments) => show(&arguments, environment),
+    }
+}
+
+fn init(arguments: &InitArguments, environment: &Environment) -> Result<Answer, Error> {
+    let shown = arguments.file.display();
+    config::write_sample(&arguments.file).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => "name another file, or remove this one first",
+            _ => "check the path, and that this user may write there",
+        };
+        Error::usage(format!("cannot write {shown}: {error}"), hint)
+    })?;
+    Output::new(environment).line(&format!("created {}", visible(&shown.to_string())))?;
+    tell(&format!("next: nexus-router config check --config-file {}", visible(&shown.to_string())));
+    Ok(Answer::Yes)
+}
+
+/// What a check found out.
+struct Checked {
+    file: Option<PathBuf>,
+    config: Option<ConfigFile>,
+    problems: Vec<Problem>,
+}
+
+fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer, Error> {
+    let checked = match ConfigFile::trace(arguments.which.config_file.as_deref(), environment) {
+        Ok((config, origins)) => {
+            let mut problems = config.problems(&origins, config::variable);
+            if arguments.load {
+                problems.extend(load(&config, environment));
+            }
+            Checked { file: config.source.clone(), config: Some(config), problems }
+        }
+        Err(config::Error::Invalid { path, first, others }) => {
+            let problems = std::iter::once(first).chain(others).collect();
+            Checked { file: path, config: None, problems }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Form::Json => output.value(&checked.to_json())?,
+        Form::Human => checked.human(&mut output)?,
+    }
+    Ok(if checked.problems.is_empty() { Answer::Yes } else { Answer::No })
+}
+
+/// Loads the adapters, and looks for those that tools name.
+fn load(config: &ConfigFile, environment: &Environment) -> Vec<Problem> {
+    let problem =
+        |message: String, hint: String| Problem { origin: Origin::Default, message, hint };
+    let app = App::new(environment, config.clone(), Named::default());
+    let registry = match app.registry() {
+        Ok(registry) => registry,
+        Err(error) => return vec![problem(full_text(&error), error.hint())],
+    };
+    let lost = config.tools.iter().filter(|tool| registry.get(&tool.adapter).is_err());
+    lost.map(|tool| {
+        let message = format!("tool {}: there is no adapter {}", tool.name, tool.adapter);
+        problem(message, "name the id of one of the [[adapters]]".to_owned())
+    })
+    .collect()
+}
+
+impl Checked {
+    fn human(&self, output: &mut Output) -> std::io::Result<()> {
+        let sign = output.sign(Status::Fail);
+        for problem in &self.problems {
+            let place = match &problem.origin {
+                Origin::Variable(name) => format!("{name}: "),
+                Origin::File { .. } | Origin::Default => String::new(),
+            };
+            let message = visible(&format!("{place}{}", problem.placed()));
+            output.line(&format!("{sign} {message}\n  hint: {}", visible(&problem.hint)))?;
+        }
+        let file = self.file.as_deref().map_or_else(|| "no file".to_owned(), shown);
+        match &self.config {
+            Some(config) if self.problems.is_empty() => output.line(&format!(
+                "ok: {file}, {} adapters, {} tools, {} listeners",
+                config.adapters.len(),
+                config.tools.len(),
+                config.listeners.len()
+            )),
+            _ => output.line(&format!("not ok: {file}, {} problems", self.problems.len())),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let problems = self.problems.iter().map(|problem| {
+            let mut object = Object::new();
+            object.insert("message", problem.message.as_str());
+            object.insert("hint", problem.hint.as_str());
+            match &problem.origin {
+                Origin::File { line, column } => {
+                    object.insert("line", *line);
+                    object.insert("column", *column);
+                }
+                Origin::Variable(name) => object.insert("variable", name.as_str()),
+                Origin::Default => {}
+            }
+            Value::Object(object)
+        });
+        let mut answer = Object::new();
+        answer.insert("ok", self.problems.is_empty());
+        let file = self.file.as_deref().map(|file| file.display().to_string());
+        answer.insert("file", file.map_or(Value::Null, Value::from));
+        if let Some(config) = &self.config {
+            answer.insert("adapters", config.adapters.len());
+            answer.insert("tools", config.tools.len());
+            answer.insert("listeners", config.listeners.len());
+        }
+        answer.insert("problems", problems.collect::<Vec<_>>());
+        answer.into()
+    }
+}
+
+fn shown(path: &Path) -> String {
+    visible(&path.display().to_string())
+}
+
+fn show(arguments: &ShowArguments, environment: &Environment) -> Result<Answer, Error> {
+    let file = arguments.which.config_file.as_deref();
+    let (mut config, mut origins) = ConfigFile::trace(file, environment)?;
+    if !environment.adapter_path.is_empty() {
+        // Both are searched, and the directories of the variable come first.
+        let configured = std::mem::take(&mut config.adapter_path);
+        config.adapter_path = environment.adapter_path.iter().cloned().chain(configured).collect();
+        origins.note("adapter_path", config::ADAPTER_PATH_VARIABLE);
+    }
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Form::Human => output.text(&config.to_toml(&origins))?,
+        Form::Json => output.value(&config.to_json().into())?,
+    }
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,173 @@
+//! What is wrong with a configuration that can be read: things that other verbs would stumble over one by one.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use nexus_router_sdk::redact::is_secret_name;
+
+use super::document::Origins;
+use super::error::Problem;
+use super::file::ConfigFile;
+use crate::secret::{self, Secrets, Source};
+
+impl ConfigFile {
+    /// Looks at everything that can be known without loading an adapter: that no listener is open to
+    /// strangers, that files are readable and secrets are there, and that no two things have one name.
+    pub(crate) fn problems(
+        &self,
+        origins: &Origins,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Vec<Problem> {
+        let mut found = Found { origins, problems: Vec::new() };
+        self.check_listeners(&mut found);
+        self.check_secrets(&mut found, &environment);
+        self.check_adapters(&mut found);
+        found.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
+        found.problems
+    }
+
+    fn check_listeners(&self, found: &mut Found<'_>) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let path = format!("listeners[{index}]");
+            if let Err(error) = listener.refuse_unsafe() {
+                found.add(&path, error.to_string(), error.hint());
+            }
+            let before = self.listeners[..index].iter();
+            let address = listener.address;
+            if address.port() != 0 && before.clone().any(|other| other.address == address) {
+                let message = format!("{path}.address is that of an earlier listener: {address}");
+                found.add(&format!("{path}.address"), message, "give each its own address");
+            }
+            let Some(files) = &listener.tls else { continue };
+            for (key, file) in [("tls_cert", &files.cert), ("tls_key", &files.key)] {
+                if let Err(error) = read(file) {
+                    let path = format!("{path}.{key}");
+                    let message = format!("{path}: cannot read {}: {error}", file.display());
+                    found.add(
+                        &path,
+                        message,
+                        "check the path, and that this user may read the file",
+                    );
+                }
+            }
+        }
+    }
+
+    fn check_secrets(
+        &self,
+        found: &mut Found<'_>,
+        environment: &impl Fn(&str) -> Option<OsString>,
+    ) {
+        let mut check = |section: &str, sources: &BTreeMap<String, Source>| {
+            for (name, source) in sources {
+                // One by one, to find all that is wrong.
+                let one = BTreeMap::from([(name.clone(), source.clone())]);
+                if let Err(error) = Secrets::from_sources(&one, environment) {
+                    let path = format!("{section}.{name}");
+                    found.add(&path, format!("{path}: {}", whole(&error)), error.hint());
+                }
+            }
+        };
+        check("secrets", &self.secrets);
+        check("telemetry.headers", &self.telemetry.headers);
+    }
+
+    fn check_adapters(&self, found: &mut Found<'_>) {
+        // References are looked up among names alone: whether the values are there was told already.
+        let stand_in = |_: &str| Some(OsString::from("stand-in"));
+        let named = self.secrets.keys().filter(|name| is_secret_name(name));
+        let named = named.map(|name| (name.clone(), Source::Env(name.clone())));
+        let names = Secrets::from_sources(&named.collect(), stand_in).unwrap_or_default();
+        let mut ids = BTreeMap::new();
+        for (index, adapter) in self.adapters.iter().enumerate() {
+            let path = format!("adapters[{index}]");
+            if let Err(error) = names.resolve(&adapter.config) {
+                let path = format!("{path}.config");
+                found.add(&path, format!("{path}: {}", whole(&error)), error.hint());
+            }
+            let Some(id) = &adapter.id else { continue };
+            if let Some(first) = ids.get(id) {
+                let message = format!("{path} has the id of adapters[{first}]");
+                found.add(&format!("{path}.id"), message, "give each its own id");
+            } else {
+                ids.insert(id.clone(), index);
+            }
+        }
+    }
+}
+
+struct Found<'a> {
+    origins: &'a Origins,
+    problems: Vec<Problem>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, path: &str, message: String, hint: &str) {
+        let origin = self.origins.of(path);
+        self.problems.push(Problem { origin, message, hint: hint.to_owned() });
+    }
+}
+
+/// Returns what an error says, with its cause.
+fn whole(error: &secret::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+/// Reads a file, but no more than tells that it can be read. A directory can be opened, but not read.
+fn read(path: &Path) -> std::io::Result<()> {
+    use std::io::Read as _;
+    match std::fs::File::open(path)?.read(&mut [0])? {
+        0 => Err(std::io::Error::other("it is empty")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, Origin};
+
+    #[test]
+    fn everything_that_is_wrong_is_found_with_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("router.toml");
+        let text = "[[listeners]]\naddress = '0.0.0.0:1'\ntls_cert = 'missing.pem'\n\
+                    tls_key = '.'\ntokens = false\n[[listeners]]\naddress = '0.0.0.0:1'\n\
+                    allow_remote_plaintext = true\n\
+                    [secrets]\nGOOD = 'env:GOOD'\nUNSET = 'env:UNSET'\nGONE = 'file:gone'\n'a b' = 'env:GOOD'\n\
+                    [[adapters]]\nref = 'm:f'\nid = 'a'\n[adapters.config]\nx = { '$secret' = 'NO' }\n\
+                    [[adapters]]\nref = 'm:f'\nid = 'a'\n[adapters.config]\nx = { '$secret' = 'GONE' }\n\
+                    [telemetry.headers]\nAuthorization = 'env:UNSET'\n";
+        std::fs::write(&file, text).unwrap();
+        let (config, origins) = ConfigFile::trace(Some(&file), &Environment::default()).unwrap();
+        let lookup = |name: &str| (name == "GOOD").then(|| OsString::from("hunter22"));
+        let problems = config.problems(&origins, lookup);
+        let expected = [
+            (1, "without tokens"),
+            (3, "missing.pem"),
+            (4, "listeners[0].tls_key"),
+            (7, "earlier listener: 0.0.0.0:1"),
+            (11, "UNSET is not set"),
+            (12, "gone"),
+            (13, "no name for a secret"),
+            (25, "telemetry.headers.Authorization"),
+            (17, "\"NO\""),
+            (21, "has the id of adapters[0]"),
+        ];
+        for (line, told) in expected {
+            let found = problems.iter().find(
+                |problem| matches!(problem.origin, Origin::File { line: at, .. } if at == line),
+            );
+            let found = found.unwrap_or_else(|| panic!("nothing at line {line}: {problems:#?}"));
+            assert!(found.message.contains(told), "{found:?}");
+            assert!(!found.hint.is_empty() && !found.message.contains("hunter22"), "{found:?}");
+        }
+        assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+        let default = ConfigFile::default();
+        assert_eq!(default.problems(&Origins::default(), |_| None), []);
+    }
+}

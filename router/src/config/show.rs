@@ -1,0 +1,286 @@
+//! What holds, in the form of `router.toml`, without secrets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::document::Origins;
+use super::error::Origin;
+use super::file::ConfigFile;
+use super::listener::Listener;
+use super::settings::{
+    AdapterEntry, Effect, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server, Telemetry,
+    TokenEntry, ToolEntry,
+};
+use super::toml_text;
+use crate::json::{Object, Value};
+use crate::secret::Source;
+
+impl ConfigFile {
+    /// Returns what holds, as `router.toml` would say it. What is secret by its key or its form is hidden, and
+    /// of secrets only the references are shown.
+    #[must_use]
+    pub fn to_json(&self) -> Object {
+        let mut all = Shown::default();
+        all.list("adapter_path", self.adapter_path.iter().map(|file| path(file).into()));
+        all.put("data_dir", self.data_dir.as_deref().map(path));
+        all.put("db", self.db.as_deref().map(path));
+        all.put("default_adapter", self.default_adapter.as_deref());
+        all.put("recover", Some(name_of(Recover::ALL, self.recover)));
+        all.table("secrets", references(&self.secrets));
+        all.table("limits", limits(&self.limits));
+        all.table("server", server(&self.server));
+        all.table("policy", policy(&self.policy));
+        all.table("log", {
+            let mut log = Shown::default();
+            log.put("level", Some(self.log.level.as_str()));
+            log.put("format", Some(name_of(LogFormat::ALL, self.log.format)));
+            log
+        });
+        all.table("telemetry", telemetry(&self.telemetry));
+        all.list("listeners", self.listeners.iter().map(listener));
+        all.list("adapters", self.adapters.iter().map(adapter));
+        all.list("tools", self.tools.iter().map(tool));
+        all.list("tokens", self.tokens.iter().map(token));
+        all.0
+    }
+
+    /// Returns the same as TOML; before each part stands where it is from.
+    #[must_use]
+    pub(crate) fn to_toml(&self, origins: &Origins) -> String {
+        toml_text::document(&self.to_json(), |key| self.told(&origins.below(key)))
+    }
+
+    fn told(&self, origins: &[&Origin]) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for origin in origins {
+            let name = match origin {
+                Origin::Variable(name) => name.clone(),
+                Origin::File { .. } | Origin::Default => {
+                    self.source.as_deref().map_or_else(String::new, path)
+                }
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() { "default".to_owned() } else { names.join(", ") }
+    }
+}
+
+/// A table that is being put together.
+#[derive(Default)]
+struct Shown(Object);
+
+impl Shown {
+    fn put(&mut self, key: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.0.insert(key, value.into());
+        }
+    }
+
+    fn table(&mut self, key: &str, table: Self) {
+        if !table.0.is_empty() {
+            self.0.insert(key, table.0);
+        }
+    }
+
+    fn list(&mut self, key: &str, items: impl Iterator<Item = Value>) {
+        let items: Vec<Value> = items.collect();
+        if !items.is_empty() {
+            self.0.insert(key, items);
+        }
+    }
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], wanted: T) -> &'static str {
+    names.iter().find(|(_, value)| *value == wanted).map_or("", |(name, _)| name)
+}
+
+fn references(sources: &BTreeMap<String, Source>) -> Shown {
+    let mut shown = Shown::default();
+    for (name, source) in sources {
+        let text = match source {
+            Source::Env(variable) => format!("env:{variable}"),
+            Source::File(path) => format!("file:{}", path.display()),
+        };
+        shown.put(name, Some(text));
+    }
+    shown
+}
+
+fn limits(limits: &RunLimits) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("runs_in_flight", limits.runs_in_flight);
+    shown.put("calls_per_adapter", limits.calls_per_adapter);
+    shown.put("call_timeout_ms", limits.call_timeout.map(milliseconds));
+    shown
+}
+
+fn server(server: &Server) -> Shown {
+    let mut shown = Shown::default();
+    shown.list("allowed_hosts", server.allowed_hosts.iter().map(|text| text.as_str().into()));
+    shown.list("allowed_origins", server.allowed_origins.iter().map(|text| text.as_str().into()));
+    shown.put("connections", Some(server.connections));
+    shown.put("streams", Some(server.streams));
+    shown.put("body_bytes", Some(server.body_bytes));
+    shown.put("bundle_bytes", Some(server.bundle_bytes));
+    shown.put("bodies_bytes", Some(server.bodies_bytes));
+    shown.put("header_timeout_ms", Some(milliseconds(server.header_timeout)));
+    shown.put("body_timeout_ms", Some(milliseconds(server.body_timeout)));
+    shown.put("drain_ms", Some(milliseconds(server.drain)));
+    shown.put("requests_per_second", Some(server.requests_per_second));
+    shown.put("burst", Some(server.burst));
+    shown
+}
+
+fn policy(policy: &PolicySettings) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("apply", Some(policy.apply));
+    shown.put("max_steps", Some(policy.max_steps));
+    shown.put("max_run_ms", Some(milliseconds(policy.max_run)));
+    shown.list("rules", policy.rules.iter().map(rule));
+    shown
+}
+
+fn rule(rule: &Rule) -> Value {
+    let mut shown = Shown::default();
+    shown.put("effect", Some(name_of(Effect::ALL, rule.effect)));
+    let patterns = [
+        ("adapter", &rule.adapter),
+        ("tool", &rule.tool),
+        ("method", &rule.method),
+        ("token", &rule.token),
+    ];
+    for (key, pattern) in patterns {
+        shown.put(key, pattern.as_ref().map(|pattern| pattern.as_str()));
+    }
+    shown.put("reason", rule.reason.as_deref());
+    shown.0.into()
+}
+
+fn telemetry(telemetry: &Telemetry) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("otlp_endpoint", telemetry.otlp_endpoint.as_deref());
+    shown.put("service_name", Some(telemetry.service_name.as_str()));
+    if let Some(ratio) = Value::float(telemetry.sample_ratio) {
+        shown.0.insert("sample_ratio", ratio);
+    }
+    shown.table("headers", references(&telemetry.headers));
+    shown
+}
+
+fn listener(listener: &Listener) -> Value {
+    let mut shown = Shown::default();
+    shown.put("address", Some(listener.address.to_string()));
+    shown.put("tokens", Some(listener.tokens));
+    shown.put("tls_cert", listener.tls.as_ref().map(|files| path(&files.cert)));
+    shown.put("tls_key", listener.tls.as_ref().map(|files| path(&files.key)));
+    shown.put("allow_remote_plaintext", Some(listener.allow_remote_plaintext));
+    shown.put("allow_remote_without_tokens", Some(listener.allow_remote_without_tokens));
+    shown.0.into()
+}
+
+fn adapter(adapter: &AdapterEntry) -> Value {
+    let mut shown = Shown::default();
+    shown.put("ref", Some(adapter.factory_ref.as_str()));
+    shown.put("id", adapter.id.as_deref());
+    shown.put("pin", adapter.pin.map(|pin| pin.to_string()));
+    shown.put("calls", adapter.calls);
+    shown.put("timeout_ms", adapter.timeout.map(milliseconds));
+    shown.table("config", Shown(adapter.shown_config()));
+    shown.0.into()
+}
+
+fn tool(tool: &ToolEntry) -> Value {
+    let mut shown = Shown::default();
+    shown.put("name", Some(tool.name.as_str()));
+    shown.put("description", Some(tool.description.as_str()));
+    shown.put("adapter", Some(tool.adapter.as_str()));
+    shown.put("tool", Some(tool.tool.as_str()));
+    shown.put("method", Some(tool.method.as_str()));
+    shown.put("action_class", tool.action_class.map(|class| class.name()));
+    shown.put("timeout_ms", tool.timeout.map(milliseconds));
+    shown.0.into()
+}
+
+fn token(token: &TokenEntry) -> Value {
+    let mut shown = Shown::default();
+    shown.put("name", Some(token.name.as_str()));
+    shown.put("role", token.role.map(|role| role.name()));
+    shown.put("requests_per_second", token.requests_per_second);
+    shown.put("burst", token.burst);
+    shown.0.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Environment;
+
+    fn find(text: &str, overrides: &[(&str, &str)]) -> (tempfile::TempDir, ConfigFile, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("router.toml");
+        std::fs::write(&file, text).unwrap();
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let overrides = overrides.iter().map(owned).collect();
+        let environment = Environment { overrides, ..Environment::default() };
+        let (config, origins) = ConfigFile::trace(Some(&file), &environment).unwrap();
+        let shown = config.to_toml(&origins);
+        (directory, config, shown)
+    }
+
+    #[test]
+    fn what_is_shown_is_a_configuration_that_says_the_same() {
+        let sample = crate::config::SAMPLE.lines().map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
+            _ => format!("{line}\n"),
+        });
+        let odd = "[adapters.config.'a \\u{7f}\"b']\nf = [1, 2.5, 1e300, { x = [] }]\n\
+                   g = \"\\u001b[2J\\n\\U0001F600\"\nh = [{ i = 1 }, { j = {} }]\n";
+        let text = sample.collect::<String>().replace("config = {}\n", "");
+        let text = text.replace("# What may be under", &format!("{odd}\n# What may be under"));
+        let (_directory, config, shown) = find(&text, &[]);
+        assert!(!shown.contains('\u{1b}'));
+        let (_other, again, _) = find(&shown, &[]);
+        let again = ConfigFile { source: config.source.clone(), ..again };
+        assert_eq!(format!("{config:?}"), format!("{again:?}"));
+        assert!(config.adapters[0].config.get("a \\u{7f}\"b").is_some(), "{shown}");
+    }
+
+    #[test]
+    fn secrets_are_hidden_and_references_are_not() {
+        let text = "[secrets]\nT = 'env:TTT'\n[[adapters]]\nref = 'm:f'\n[adapters.config]\n\
+                    api_key = 'hunter22'\nurl = 'https://u:hunter33@example.com'\n\
+                    token = { '$secret' = 'T' }\nname = 'Ada'\n";
+        let (_directory, config, shown) = find(text, &[]);
+        assert!(!shown.contains("hunter") && shown.contains("[REDACTED]"), "{shown}");
+        assert!(shown.contains("T = \"env:TTT\"") && shown.contains("\"Ada\""), "{shown}");
+        assert!(shown.contains("\"$secret\" = \"T\""), "{shown}");
+        assert!(!format!("{config:?}").contains("hunter"));
+    }
+
+    #[test]
+    fn origin_of_each_part_is_told() {
+        let overrides = [("NEXUS_ROUTER__SERVER__BURST", "7")];
+        let (directory, _, shown) = find("db = 'x'\n[server]\nstreams = 1\n", &overrides);
+        let file = directory.path().join("router.toml").display().to_string();
+        assert!(shown.contains(&format!("# {file}\ndb = ")), "{shown}");
+        let server = format!("# {file}, NEXUS_ROUTER__SERVER__BURST\n[server]\n");
+        assert!(
+            shown.contains(&server)
+                || shown.contains(&format!("# NEXUS_ROUTER__SERVER__BURST, {file}\n[server]\n")),
+            "{shown}"
+        );
+        assert!(shown.contains("# default\n[log]\n"), "{shown}");
+        assert!(shown.contains("burst = 7\n"), "{shown}");
+    }
+}
