@@ -4,6 +4,7 @@
 //! standard error.
 
 mod adapter;
+mod audit;
 mod explain;
 mod options;
 mod output;
@@ -49,6 +50,9 @@ enum Verb {
     /// Check, copy and restore the store, or take over that of the Python router.
     #[command(subcommand)]
     Store(Box<store::Verb>),
+    /// Print what happened to the daemon itself.
+    #[command(subcommand)]
+    Audit(Box<audit::Verb>),
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
@@ -144,6 +148,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
+        Verb::Audit(verb) => audit::run(&verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
         Verb::Schema(arguments) => schema::run(&arguments, &environment),

@@ -28,6 +28,8 @@ pub mod run;
 
 pub mod store;
 
+pub mod audit;
+
 pub mod view;
 
 pub mod replay;
