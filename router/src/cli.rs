@@ -5,6 +5,7 @@
 
 mod adapter;
 mod config;
+mod audit;
 mod explain;
 mod options;
 mod output;
@@ -52,6 +53,9 @@ enum Verb {
     /// Check, copy and restore the store, or take over that of the Python router.
     #[command(subcommand)]
     Store(Box<store::Verb>),
+    /// Print what happened to the daemon itself.
+    #[command(subcommand)]
+    Audit(Box<audit::Verb>),
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
@@ -157,6 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
+        Verb::Audit(verb) => audit::run(&verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),

@@ -32,6 +32,8 @@ pub mod run;
 
 pub mod store;
 
+pub mod audit;
+
 pub mod view;
 
 pub mod replay;

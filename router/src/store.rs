@@ -5,6 +5,7 @@
 //! append-only by trigger and chained by hash (`schema`). A file of the Python router is read as it is
 //! (`python`), or taken over.
 
+mod audit;
 mod backup;
 mod check;
 mod error;
@@ -31,6 +32,7 @@ use owner::Owner;
 use schema::Layout;
 use writer::Writer;
 
+pub use audit::AuditEntry;
 pub use backup::{backup, restore};
 pub use check::{Finding, Health};
 pub use error::Error;

@@ -8,6 +8,7 @@ mod disk;
 mod kinds;
 mod locked;
 mod rules;
+mod versions;
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -98,8 +99,11 @@ impl Place {
             };
             registry.register(loader.load(&request).unwrap()).unwrap();
         }
-        let store =
-            Store::open_with(db, store::Options { busy: Duration::from_millis(20) }).unwrap();
+        let store = Store::open_with(
+            db,
+            store::Options { busy: Duration::from_millis(20), ..Default::default() },
+        )
+        .unwrap();
         Router::new(store, registry, Options { threads: Some(2), ..Options::default() }).unwrap()
     }
 

@@ -17,6 +17,7 @@ mod load;
 mod mimic;
 mod readme;
 mod run_cli;
+mod seeing;
 mod support;
 mod template;
 mod tidy;

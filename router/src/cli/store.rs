@@ -91,8 +91,10 @@ fn human(output: &mut Output, health: &Health) -> std::io::Result<()> {
         }
     }
     let verdict = if health.findings.is_empty() { "ok" } else { "not ok" };
-    let Health { runs, events, findings } = health;
-    output.line(&format!("{verdict}: {runs} runs, {events} events, {} findings", findings.len()))
+    let Health { runs, events, audit, findings } = health;
+    let audit = if *audit > 0 { format!("{audit} audit events, ") } else { String::new() };
+    let findings = findings.len();
+    output.line(&format!("{verdict}: {runs} runs, {events} events, {audit}{findings} findings"))
 }
 
 fn as_json(health: &Health) -> Value {
@@ -107,6 +109,7 @@ fn as_json(health: &Health) -> Value {
     response.insert("ok", health.findings.is_empty());
     response.insert("runs", health.runs);
     response.insert("events", health.events);
+    response.insert("audit_events", health.audit);
     response.into()
 }
 

@@ -79,7 +79,7 @@ fn copy_to(
     if said != "ok" {
         return Err(Error::Damaged(said));
     }
-    if let Ok(Layout::Ours(schema::VERSION)) = schema::layout(&copy) {
+    if let Ok(Layout::Ours(1..=schema::VERSION)) = schema::layout(&copy) {
         // They carry out the runs of the store, and not those of its copy.
         copy.execute_batch(&format!(
             "UPDATE runs SET owner = {COPIED} WHERE status = 'RUNNING' AND owner IS NOT NULL; \

@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 
 use super::record::{Header, Status};
-use super::schema::{self, POSITION_BITS};
-use super::{Error, Store, reader};
+use super::schema::{self, Layout, POSITION_BITS};
+use super::{Error, Store, audit, reader};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line};
 
@@ -27,12 +27,14 @@ pub struct Health {
     pub runs: u64,
     /// Events that were looked at.
     pub events: u64,
+    /// Lines of the audit log that were looked at.
+    pub audit: u64,
     /// What is wrong; empty when all is well.
     pub findings: Vec<Finding>,
 }
 
 impl Health {
-    fn find(&mut self, run_id: Option<&str>, problem: String) {
+    pub(super) fn find(&mut self, run_id: Option<&str>, problem: String) {
         if self.findings.len() < MAX_FINDINGS {
             let run_id = run_id.map(str::to_owned);
             self.findings.push(Finding { run_id, problem });
@@ -78,6 +80,8 @@ impl Store {
             }
             let looked_at = numbers(connection, &mut health);
             health.told(None, looked_at)?;
+            let looked_at = audit::check(connection, &mut health);
+            health.told(None, looked_at)?;
             Ok(health)
         })
     }
@@ -95,11 +99,16 @@ fn file(connection: &Connection, health: &mut Health) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tables, and the triggers that keep what is recorded, are those that this version makes.
+/// The tables, and the triggers that keep what is recorded, are those that the file's version has.
 fn rules(connection: &Connection, health: &mut Health) -> Result<(), Error> {
     let mut fresh = Connection::open_in_memory()?;
     let transaction = fresh.transaction()?;
-    schema::migrate(&transaction, 0)?;
+    // Whoever only reads leaves a file of an older version as it is.
+    let version = match schema::layout(connection)? {
+        Layout::Ours(version) => version,
+        _ => schema::VERSION,
+    };
+    schema::make(&transaction, version)?;
     let (found, made) = (schema::texts(connection)?, schema::texts(&transaction)?);
     for (name, sql) in &made {
         match found.get(name) {

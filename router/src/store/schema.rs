@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -47,7 +47,7 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -157,6 +157,26 @@ FROM runs JOIN segments ON segments.segment_no >= runs.run_no << 24
 INSERT INTO counts VALUES ('RUNNING', 0), ('COMPLETED', 0), ('FAILED', 0);
 ";
 
+/// The audit log: what happened to the daemon itself.
+const VERSION_2: &str = "
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    body TEXT NOT NULL,
+    head BLOB NOT NULL
+) STRICT;
+
+-- Also refuses to replace a row.
+CREATE TRIGGER audit_has_no_gap BEFORE INSERT ON audit
+WHEN NEW.seq != coalesce((SELECT max(seq) FROM audit), 0) + 1
+BEGIN SELECT raise(ABORT, 'the audit log is append-only, without a gap'); END;
+
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END;
+
+CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit
+BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END;
+";
+
 /// Says what a file is, without changing it.
 pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
     // At one moment: another process may be making the tables.
@@ -205,13 +225,23 @@ fn is_python(connection: &Connection) -> Result<bool, Error> {
 
 /// Brings an empty file, or one of an older version, to the present version.
 pub(super) fn migrate(transaction: &Transaction<'_>, from: i64) -> Result<(), Error> {
-    let done = usize::try_from(from).unwrap_or(usize::MAX);
-    for step in MIGRATIONS.iter().skip(done) {
-        transaction.execute_batch(step)?;
-    }
+    step(transaction, from, VERSION)?;
     transaction.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
     ))?;
+    Ok(())
+}
+
+/// Makes the tables of a version, as they are in a file that was made by it or brought to it.
+pub(super) fn make(transaction: &Transaction<'_>, version: i64) -> Result<(), Error> {
+    step(transaction, 0, version)
+}
+
+fn step(transaction: &Transaction<'_>, from: i64, to: i64) -> Result<(), Error> {
+    let [from, to] = [from, to].map(|version| usize::try_from(version).unwrap_or_default());
+    for step in MIGRATIONS.iter().take(to).skip(from) {
+        transaction.execute_batch(step)?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! What SQL may not do to a store, and what an older program finds of it.
 
-use nexus_router::store::{Conflict, Imported, Log, NewRun, Replaced, Store};
+use nexus_router::clock::Timestamp;
+use nexus_router::json::Object;
+use nexus_router::store::{AuditEntry, Conflict, Imported, Log, NewRun, Replaced, Store};
 use rusqlite::Connection;
 
 use super::{Place, assert_sound, external, request};
@@ -39,6 +41,13 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("UPDATE attic SET bundle = '{}'", "the attic is append-only"),
     ("DELETE FROM attic", "the attic is append-only"),
     ("INSERT OR REPLACE INTO attic SELECT * FROM attic", "the attic is append-only"),
+    ("UPDATE audit SET body = '{}'", "the audit log is append-only"),
+    ("UPDATE OR REPLACE audit SET seq = seq + 1", "the audit log is append-only"),
+    ("DELETE FROM audit", "the audit log is append-only"),
+    ("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)", "the audit log is append-only"),
+    ("INSERT OR REPLACE INTO audit SELECT * FROM audit", "the audit log is append-only"),
+    ("INSERT INTO audit SELECT max(seq) + 2, '{}', zeroblob(32) FROM audit", "without a gap"),
+    ("INSERT INTO audit (body, head) VALUES ('{}', zeroblob(32))", "without a gap"),
 ];
 
 /// A store with runs, one of which replaced another.
@@ -58,6 +67,12 @@ fn filled(place: &Place) -> Vec<Log> {
     };
     let imported = store.import(new, Conflict::Overwrite, |_| "{}".to_owned()).unwrap();
     assert!(matches!(imported, Imported::Stored(Replaced::Archived)), "{imported:?}");
+    let entry = |kind: &str| AuditEntry {
+        ts: Timestamp::from_millis(0),
+        kind: kind.to_owned(),
+        payload: Object::new(),
+    };
+    store.append_audit(vec![entry("daemon.started"), entry("daemon.stopped")]).unwrap();
     logs(store)
 }
 
@@ -151,7 +166,8 @@ fn check_tells_when_what_is_kept_of_a_run_is_not_what_its_log_says() {
 /// Everything in a database, as text.
 fn dump(connection: &Connection) -> Vec<String> {
     let mut said = Vec::new();
-    let tables = ["sqlite_schema", "runs", "segments", "counts", "idempotency", "attic", "owners"];
+    let tables =
+        ["sqlite_schema", "runs", "segments", "counts", "idempotency", "attic", "owners", "audit"];
     for table in tables {
         let mut query = connection.prepare(&format!("SELECT * FROM {table} ORDER BY 1")).unwrap();
         let columns = query.column_count();
@@ -181,7 +197,7 @@ fn a_store_of_this_version_stays_as_it_is() {
         .unwrap()
         .query_row(version, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
-    assert_eq!(found, (1, 0x4e58_5254));
+    assert_eq!(found, (2, 0x4e58_5254));
 }
 
 #[test]
@@ -189,7 +205,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     let place = Place::new();
     filled(&place);
     let connection = Connection::open(place.db()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    connection.execute_batch("PRAGMA user_version = 3; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(connection);
     let before = std::fs::read(place.db()).unwrap();
     let path = place.db();
@@ -199,7 +215,7 @@ fn a_newer_store_is_refused_and_not_touched() {
         assert!(
             error
                 .to_string()
-                .ends_with("has version 2 of the tables; this program knows versions up to 1")
+                .ends_with("has version 3 of the tables; this program knows versions up to 2")
         );
         assert!(error.hint().contains("backup"), "{}", error.hint());
     }

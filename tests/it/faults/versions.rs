@@ -1,0 +1,195 @@
+//! A store that an older version made: read as it is, brought up when it is written, and its audit log.
+
+use std::path::PathBuf;
+
+use nexus_router::clock::Timestamp;
+use nexus_router::json::Object;
+use nexus_router::metrics::{Gauges, Metrics};
+use nexus_router::store::{self, AuditEntry, Log, Status, Store};
+use rusqlite::Connection;
+
+use super::{Place, external, request};
+use crate::support::workspace;
+
+/// The runs of the recorded file, the newest first.
+const RUNS: [(&str, Status, u64); 4] = [
+    ("01a1e3ae-27e1-71c7-8dae-45fee23eba8b", Status::Failed, 3),
+    ("01a1e3ae-27cf-73b6-ad58-00c137cc6695", Status::Completed, 9),
+    ("01a1e3ae-27be-700d-9e07-6276db972ce0", Status::Completed, 13),
+    ("6d6b2053-0680-4f11-af3b-3f7e3f3fccff", Status::Completed, 9),
+];
+
+/// Copies the file that version 1 of the tables was recorded in.
+fn version_1(place: &Place) -> PathBuf {
+    let path = place.db();
+    std::fs::copy(workspace().join("tests/golden/store_v1.db"), &path).unwrap();
+    path
+}
+
+fn version(path: &PathBuf) -> i64 {
+    let connection = Connection::open(path).unwrap();
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+}
+
+fn logs(store: &Store) -> Vec<Log> {
+    RUNS.iter().map(|(run_id, _, _)| store.log(run_id).unwrap().unwrap()).collect()
+}
+
+fn entry(kind: &str) -> AuditEntry {
+    let ts = Timestamp::from_millis(1_800_000_000_000);
+    AuditEntry { ts, kind: kind.to_owned(), payload: Object::new() }
+}
+
+#[test]
+fn a_store_of_version_1_is_read_as_it_is() {
+    let place = Place::new();
+    let path = version_1(&place);
+    let before = std::fs::read(&path).unwrap();
+    let store = Store::open_read_only(&path).unwrap();
+    let found: Vec<_> = logs(&store)
+        .into_iter()
+        .map(|log| {
+            (log.record.header.run_id, log.record.progress.status, log.record.progress.events)
+        })
+        .collect();
+    let recorded = RUNS.map(|(run_id, status, events)| (run_id.to_owned(), status, events));
+    assert_eq!(found, recorded);
+    assert_eq!(store.audit_page(0, 10).unwrap(), Vec::<String>::new());
+    let health = store.check(|_, _| ()).unwrap();
+    assert_eq!((health.runs, health.audit, health.findings), (4, 0, vec![]));
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_of_version_1_is_brought_up_and_keeps_what_it_has() {
+    let place = Place::new();
+    let path = version_1(&place);
+    let before = logs(&Store::open_read_only(&path).unwrap());
+    let store = Store::open(&path).unwrap();
+    assert_eq!(logs(&store), before);
+    let keyed: String = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT run_id FROM idempotency JOIN runs USING (run_no)", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(keyed, RUNS[2].0);
+    store.append_audit(vec![entry("daemon.started")]).unwrap();
+    drop(store);
+    assert_eq!(version(&path), 2);
+    let router = place.router();
+    let outcome = router.run_blocking(request(&external(&["a"]))).unwrap();
+    drop(router);
+    let store = Store::open_read_only(&path).unwrap();
+    let health = store.check(|_, _| ()).unwrap();
+    assert_eq!((health.runs, health.audit, health.findings), (5, 1, vec![]));
+    assert!(store.find(&outcome.run_id).unwrap().is_some());
+    assert_eq!(logs(&store), before);
+}
+
+#[test]
+fn a_reader_of_version_1_goes_on_while_another_brings_it_up() {
+    let place = Place::new();
+    let path = version_1(&place);
+    let reader = Store::open_read_only(&path).unwrap();
+    let before = logs(&reader);
+    let writer = Store::open(&path).unwrap();
+    writer.append_audit(vec![entry("daemon.started")]).unwrap();
+    assert_eq!(logs(&reader), before);
+    assert_eq!(reader.audit_page(0, 10).unwrap().len(), 1);
+    assert_eq!(reader.check(|_, _| ()).unwrap().findings, []);
+}
+
+#[test]
+fn a_backup_of_version_1_is_one_too() {
+    let place = Place::new();
+    let path = version_1(&place);
+    let copy = place.path("copy.db");
+    store::backup(&path, &copy, |_, _| ()).unwrap();
+    assert_eq!((version(&path), version(&copy)), (1, 1));
+    assert_eq!(Store::open(&copy).unwrap().check(|_, _| ()).unwrap().findings, []);
+}
+
+#[test]
+fn a_backup_holds_the_audit_log() {
+    let place = Place::new();
+    let store = Store::open(&place.db()).unwrap();
+    store.append_audit(vec![entry("daemon.started"), entry("daemon.draining")]).unwrap();
+    let copy = place.path("copy.db");
+    store::backup(&place.db(), &copy, |_, _| ()).unwrap();
+    let lines = Store::open_read_only(&copy).unwrap().audit_page(0, 10).unwrap();
+    assert_eq!(lines, store.audit_page(0, 10).unwrap());
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn check_tells_when_the_audit_log_was_changed() {
+    let allow = "DROP TRIGGER audit_is_not_changed; DROP TRIGGER audit_is_not_removed; \
+                 DROP TRIGGER audit_has_no_gap;";
+    let changes = [
+        ("UPDATE audit SET body = replace(body, 'drain', 'train')", "the chain is broken"),
+        ("UPDATE audit SET head = zeroblob(32) WHERE seq = 2", "the chain is broken"),
+        ("DELETE FROM audit WHERE seq = 1", "audit event 2 follows 0"),
+        ("UPDATE audit SET body = '{}' WHERE seq = 2", "another number"),
+        ("UPDATE audit SET body = 'x' WHERE seq = 2", "audit event 2: "),
+    ];
+    for (change, told) in changes {
+        let place = Place::new();
+        let store = Store::open(&place.db()).unwrap();
+        store.append_audit(vec![entry("a"), entry("drained"), entry("c")]).unwrap();
+        drop(store);
+        let connection = Connection::open(place.db()).unwrap();
+        let rules: Vec<String> = {
+            let sql = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'audit'";
+            let mut query = connection.prepare(sql).unwrap();
+            let rows = query.query_map([], |row| row.get(0)).unwrap();
+            rows.collect::<Result<_, _>>().unwrap()
+        };
+        connection.execute_batch(&format!("{allow} {change};")).unwrap();
+        // The rules are put back, so that only the change is to be found.
+        connection.execute_batch(&format!("{};", rules.join("; "))).unwrap();
+        drop(connection);
+        let findings = Store::open(&place.db()).unwrap().check(|_, _| ()).unwrap().findings;
+        assert!(
+            findings.iter().any(|found| found.problem.contains(told)),
+            "{change}: {findings:?}"
+        );
+        assert!(findings.len() <= 2, "{change}: {findings:?}");
+    }
+}
+
+#[test]
+fn commits_are_counted_and_timed() {
+    let place = Place::new();
+    let metrics = Metrics::default();
+    let options = store::Options { metrics: metrics.clone(), ..store::Options::default() };
+    let store = Store::open_with(&place.db(), options).unwrap();
+    let count = |name: &str| {
+        let text = metrics.render(&Gauges::default());
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap().parse::<usize>().unwrap()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(count("nexus_router_store_commit_duration_seconds_count"), 0);
+    let source = Place::new();
+    let golden = Store::open_read_only(&version_1(&source)).unwrap();
+    let log = golden.log(RUNS[2].0).unwrap().unwrap();
+    let append = |ticket: store::Ticket| store::Append {
+        ticket,
+        header: log.record.header.clone().into(),
+        progress: log.record.progress.clone(),
+        body: log.bodies.concat(),
+        count: log.record.progress.events,
+        claim: None,
+    };
+    let made = store.append(append(store::Ticket::default())).unwrap();
+    runtime.block_on(made.durable()).unwrap();
+    assert_eq!(count("nexus_router_store_commit_duration_seconds_count"), 1);
+    assert_eq!(count("nexus_router_store_appends_total"), 1);
+    assert_eq!(count("nexus_router_store_written_bytes_total"), log.bodies.concat().len());
+    assert_eq!(count("nexus_router_store_commit_failures_total"), 0);
+    // The same run again is refused.
+    let again = store.append(append(store::Ticket::default())).unwrap();
+    runtime.block_on(again.durable()).unwrap_err();
+    assert_eq!(count("nexus_router_store_commit_failures_total"), 1);
+    assert_eq!(count("nexus_router_store_commit_duration_seconds_count"), 1);
+}
