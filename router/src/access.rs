@@ -22,44 +22,37 @@ pub use error::Error;
 pub use scope::Scope;
 pub use token::{Token, TokenText};
 
-use crate::role::Role;
+use crate::caller::Caller;
 
 /// The name of the file with the tokens, in the data directory.
 pub const FILE_NAME: &str = "tokens.json";
 
-/// Who calls, as the other layers see it.
+/// Who shows a token, and what may be done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// The name of the token, or `local`.
-    pub name: String,
-    /// The id of the token, if there is one.
-    pub token_id: Option<String>,
-    /// What the caller may do.
+pub struct Bearer {
+    /// Who it is, as the law and the record see it.
+    pub caller: Caller,
+    /// What the bearer may do.
     pub scope: Scope,
-    /// The role that bounds it further, if it has one.
-    pub role: Option<Role>,
 }
 
-impl Caller {
-    /// The name of a caller who needs no token. No token has it.
-    pub const LOCAL: &str = "local";
-
-    /// Returns the caller of a listener that asks for no token.
+impl Bearer {
+    /// Returns the bearer on a listener that asks for no token.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: Self::LOCAL.to_owned(), token_id: None, scope: Scope::Admin, role: None }
+        Self { caller: Caller::local(), scope: Scope::Admin }
     }
 
-    /// Says whether the caller may do what needs a scope.
+    /// Says whether the bearer may do what needs a scope.
     #[must_use]
     pub fn may(&self, needed: Scope) -> bool {
         self.scope.includes(needed)
     }
 
-    /// Lets pass a caller who may do what needs a scope.
+    /// Lets pass a bearer who may do what needs a scope.
     ///
     /// # Errors
-    /// When the caller's scope does not include it.
+    /// When the bearer's scope does not include it.
     pub fn require(&self, needed: Scope) -> Result<(), Denial> {
         if self.may(needed) {
             Ok(())
@@ -69,14 +62,11 @@ impl Caller {
     }
 }
 
-impl From<&Token> for Caller {
+impl From<&Token> for Bearer {
     fn from(token: &Token) -> Self {
-        Self {
-            name: token.name.clone(),
-            token_id: Some(token.id.clone()),
-            scope: token.scope,
-            role: token.role,
-        }
+        let caller =
+            Caller { name: token.name.clone(), token_id: Some(token.id.clone()), role: token.role };
+        Self { caller, scope: token.scope }
     }
 }
 
@@ -85,10 +75,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_may_what_its_scope_includes() {
-        let local = Caller::local();
+    fn a_bearer_may_what_the_scope_includes() {
+        let local = Bearer::local();
         assert!(Scope::ALL.into_iter().all(|scope| local.may(scope)));
-        let reader = Caller { scope: Scope::Read, ..local };
+        let reader = Bearer { scope: Scope::Read, ..local };
         assert_eq!(reader.require(Scope::Read), Ok(()));
         let denial = reader.require(Scope::Apply).unwrap_err();
         assert_eq!(denial, Denial::ScopeMissing { needed: Scope::Apply, has: Scope::Read });

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use error::Error;
+pub(crate) use error::full_text;
 pub use fleet::Changes;
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
@@ -21,6 +22,7 @@ use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::json::Value;
 use crate::loader::{Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
+use crate::policy::Law;
 use crate::registry::Registry;
 use crate::router::{CallLimits, Options, Router};
 use crate::secret::Secrets;
@@ -276,6 +278,14 @@ impl App {
     /// When an adapter does not load.
     pub fn tools(&self) -> Result<Tools, Error> {
         Ok(self.fleet()?.tools.clone())
+    }
+
+    /// Returns what the operator lays down for every run.
+    ///
+    /// # Errors
+    /// When an adapter does not load.
+    pub fn law(&self) -> Result<Law, Error> {
+        Ok(self.fleet()?.law.clone())
     }
 
     /// Returns the secrets that must not be told.

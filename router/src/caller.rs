@@ -15,10 +15,13 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The name of a caller who needs no token. No token has it.
+    pub const LOCAL: &str = "local";
+
     /// Returns the caller of a listener that asks for no token.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: "local".to_owned(), token_id: None, role: None }
+        Self { name: Self::LOCAL.to_owned(), token_id: None, role: None }
     }
 
     /// Returns the form that is recorded.

@@ -4,8 +4,8 @@
 //! standard error.
 
 mod adapter;
-mod config;
 mod audit;
+mod config;
 mod explain;
 mod options;
 mod output;
@@ -13,6 +13,7 @@ mod progress;
 mod run;
 mod runs;
 mod schema;
+mod serve;
 mod store;
 mod timeline;
 mod token;
@@ -28,8 +29,10 @@ use output::tell;
 use crate::access;
 use crate::app;
 use crate::config::Environment;
+use crate::http;
 use crate::loader::AdapterLoadError;
 use crate::python_text::visible;
+use crate::service;
 use crate::template;
 
 /// Dispatches calls to adapters, and proves that adapters keep their contract.
@@ -37,14 +40,17 @@ use crate::template;
 #[command(name = "nexus-router", version, disable_help_subcommand = true)]
 struct Arguments {
     /// What is logged to standard error: off, error, warn, info, debug or trace.
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
-    log: LevelFilter,
+    /// [default: warn; for serve, that of router.toml or info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log: Option<LevelFilter>,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Run the daemon: HTTP API, reloads, drain, metrics.
+    Serve(Box<serve::Arguments>),
     /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed.
     Run(Box<run::Arguments>),
     /// List, show, replay, move and recover recorded runs.
@@ -92,6 +98,10 @@ enum Error {
     #[error(transparent)]
     Access(#[from] access::Error),
     #[error(transparent)]
+    Service(#[from] service::Error),
+    #[error(transparent)]
+    Listen(#[from] http::Error),
+    #[error(transparent)]
     Template(#[from] template::Error),
     #[error("{message}")]
     Usage { message: String, hint: String },
@@ -125,6 +135,8 @@ impl Error {
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Config(error) => Some(error.hint().to_owned()),
             Self::Access(error) => Some(error.hint()),
+            Self::Service(error) => Some(error.hint()),
+            Self::Listen(error) => Some(error.hint().to_owned()),
             Self::Output(_) => None,
         }
     }
@@ -136,6 +148,8 @@ impl Error {
             Self::Load(error) => Some(error.reason().code()),
             Self::Config(error) => Some(error.code()),
             Self::Access(error) => Some(error.code()),
+            Self::Service(error) => Some(error.code()),
+            Self::Listen(error) => Some(error.code()),
             Self::Template(_) | Self::Usage { .. } | Self::Output(_) => None,
         }
     }
@@ -151,13 +165,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(arguments.log)
-        .with_ansi(false)
-        .init();
+    // The daemon has its own.
+    if !matches!(arguments.verb, Verb::Serve(_)) {
+        tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .with_max_level(arguments.log.unwrap_or(LevelFilter::WARN))
+            .with_ansi(false)
+            .init();
+    }
     let environment = Environment::read();
     let answer = match arguments.verb {
+        Verb::Serve(verb) => serve::run(&verb, arguments.log, environment),
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),

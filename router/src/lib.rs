@@ -78,7 +78,13 @@ pub mod code;
 
 pub mod template;
 
+pub mod telemetry;
+
 pub mod app;
+
+pub mod service;
+
+pub mod http;
 
 pub mod cli;
 

@@ -1,6 +1,9 @@
 //! The daemon's affairs, whatever the shell: who may call, what is refused, reloads, the drain, what is seen.
 
+mod counted;
 mod error;
+mod process;
+mod standing;
 mod watch;
 
 use std::path::PathBuf;
@@ -10,22 +13,25 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
-use crate::access::origin::Guard;
 use crate::access::rate::{Buckets, Rate};
 use crate::access::{self, Bearer, Denial, TokenBook};
 use crate::app::{Absent, App, Changes};
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::config::{ConfigFile, Environment, Recover, Server};
+use crate::config::{ConfigFile, Environment, Recover};
 use crate::json::{Object, Value};
 use crate::metrics::{Gauges, Metrics};
 use crate::router::{Resumable, Router};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
-use crate::toolspec::Tools;
 
+pub use counted::Counted;
 pub use error::Error;
+pub use standing::Standing;
 pub use watch::{Watch, watch};
+
+use process::process;
+use standing::needs_restart;
 
 /// The file with the text of the first token, in the data directory.
 pub const FIRST_TOKEN: &str = "admin.token";
@@ -62,19 +68,6 @@ struct Inner {
     started_at: f64,
 }
 
-/// What of the configuration is asked for at every request.
-#[derive(Debug)]
-pub struct Standing {
-    /// The limits of the server.
-    pub server: Server,
-    /// The tools.
-    pub tools: Tools,
-    /// Which hosts and origins are let in.
-    pub guard: Guard,
-    /// What the configuration says of single tokens, by name.
-    tokens: Vec<crate::config::TokenEntry>,
-}
-
 /// What a daemon needs besides its configuration.
 pub struct Parts {
     /// The app, with the configuration in it.
@@ -83,6 +76,8 @@ pub struct Parts {
     pub environment: Environment,
     /// Logs and traces.
     pub telemetry: Telemetry,
+    /// Whether any listener asks for tokens.
+    pub tokens: bool,
 }
 
 impl Service {
@@ -91,13 +86,12 @@ impl Service {
     /// # Errors
     /// When anything of that is not possible.
     pub fn start(parts: Parts) -> Result<Self, Error> {
-        let Parts { app, environment, telemetry } = parts;
-        let config = app.config();
+        let Parts { app, environment, telemetry, tokens } = parts;
         let router = app.router(Absent::Create)?;
         let store = app.store(Absent::Create)?;
         let clock = Clock::System;
-        let audit = Audit::start(store.clone(), clock, app.secrets()?);
-        let tokens = match config.listeners.iter().any(|listener| listener.tokens) {
+        let audit = Audit::start(store.clone(), clock, app.secrets()?)?;
+        let tokens = match tokens {
             true => {
                 let directory = app.data_dir()?;
                 let file = directory.join(access::FILE_NAME);
@@ -106,7 +100,7 @@ impl Service {
             }
             false => None,
         };
-        let standing = Standing::of(&config, app.tools()?);
+        let standing = Standing::of(&app)?;
         let inner = Inner {
             environment,
             router,
@@ -188,13 +182,13 @@ impl Service {
         let Some(book) = &self.inner.tokens else { return Err(Denial::TokenMissing) };
         let presented = presented.ok_or(Denial::TokenMissing)?;
         let token = book.check(presented, Clock::System.now())?;
-        let mut bearer = token.caller();
-        let entry = standing.tokens.iter().find(|entry| entry.name == bearer.name);
+        let mut bearer = Bearer::from(&*token);
+        let entry = standing.tokens.iter().find(|entry| entry.name == token.name);
         let server = &standing.server;
         let mut rate = Rate { per_second: server.requests_per_second, burst: server.burst };
         if let Some(entry) = entry {
             // The configuration may give a role, and never take one away.
-            bearer.role = entry.role.or(bearer.role);
+            bearer.caller.role = entry.role.or(token.role);
             rate.per_second = entry.requests_per_second.unwrap_or(rate.per_second);
             rate.burst = entry.burst.unwrap_or(rate.burst);
         }
@@ -352,8 +346,8 @@ impl Service {
         if level_changed {
             self.inner.telemetry.set_level(&level)?;
         }
-        self.inner.audit.hide(self.inner.app.secrets()?);
-        let standing = Standing::of(&self.inner.app.config(), self.inner.app.tools()?);
+        self.inner.audit.replace_secrets(self.inner.app.secrets()?);
+        let standing = Standing::of(&self.inner.app)?;
         let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(standing);
         Ok(Reloaded { changes, later })
@@ -441,54 +435,6 @@ pub struct Reloaded {
     pub later: Vec<String>,
 }
 
-impl Standing {
-    fn of(config: &ConfigFile, tools: Tools) -> Self {
-        let server = config.server.clone();
-        let guard = Guard {
-            allowed_hosts: server.allowed_hosts.clone(),
-            allowed_origins: server.allowed_origins.clone(),
-        };
-        Self { server, tools, guard, tokens: config.tokens.clone() }
-    }
-}
-
-/// Names what was changed and is only read at the start.
-fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
-    let mut keys = Vec::new();
-    let mut note = |key: &str, differs: bool| {
-        if differs {
-            keys.push(key.to_owned());
-        }
-    };
-    note("data_dir", before.data_dir != after.data_dir);
-    note("db", before.db != after.db);
-    note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
-    note("log.format", before.log.format != after.log.format);
-    note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));
-    keys
-}
-
-/// One of those that are counted.
-pub struct Counted {
-    inner: Arc<Inner>,
-    which: fn(&Inner) -> &AtomicUsize,
-}
-
-impl Counted {
-    fn enter(inner: &Arc<Inner>, which: fn(&Inner) -> &AtomicUsize, limit: usize) -> Option<Self> {
-        let counter = which(inner);
-        let more = |count: usize| (count < limit).then_some(count + 1);
-        counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Self { inner: Arc::clone(inner), which })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        (self.which)(&self.inner).fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Looks again and again until something is so, but no longer than `patience`.
 async fn wait_until(is_so: impl Fn() -> bool, patience: Duration) -> bool {
     let end = Instant::now() + patience;
@@ -501,15 +447,4 @@ async fn wait_until(is_so: impl Fn() -> bool, patience: Duration) -> bool {
         pause = (pause * 2).min(Duration::from_millis(20));
     }
     true
-}
-
-/// Returns the memory and the descriptors of this process, as far as the system tells.
-fn process() -> (u64, u64) {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
-        text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok())
-    });
-    let resident = pages.unwrap_or(0) * rustix::param::page_size() as u64;
-    // The directory itself is open while it is read.
-    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count());
-    (resident, open.saturating_sub(1) as u64)
 }

@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Caller, Scope};
+use super::Scope;
+use crate::caller::Caller;
 use crate::clock::Timestamp;
 use crate::digest::Digest;
 use crate::python_text::visible;
@@ -48,12 +49,6 @@ impl Token {
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
-    }
-
-    /// Returns the caller that its bearer is.
-    #[must_use]
-    pub fn caller(&self) -> Caller {
-        Caller::from(self)
     }
 }
 

@@ -24,12 +24,9 @@ pub(super) struct StoreOptions {
 impl StoreOptions {
     /// Makes the app of a verb that calls no adapter.
     pub(super) fn app(&self, environment: &Environment) -> Result<App, Error> {
-        self.app_with(environment, Named::default())
-    }
-
-    fn app_with(&self, environment: &Environment, named: Named) -> Result<App, Error> {
         let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
-        Ok(App::new(environment, config, Named { db: self.db.clone(), ..named }))
+        let named = Named { db: self.db.clone(), ..Named::default() };
+        Ok(App::new(environment, config, named))
     }
 }
 
@@ -48,12 +45,22 @@ pub(super) struct RouterOptions {
 impl RouterOptions {
     /// Makes the app of a verb that calls adapters.
     pub(super) fn app(&self, environment: &Environment) -> Result<App, Error> {
-        let named = Named {
+        Ok(App::new(environment, self.config(environment)?, self.named()?))
+    }
+
+    /// Reads the configuration.
+    pub(super) fn config(&self, environment: &Environment) -> Result<ConfigFile, Error> {
+        Ok(ConfigFile::find(self.store.config_file.as_deref(), environment)?)
+    }
+
+    /// Returns what is said for this very use.
+    pub(super) fn named(&self) -> Result<Named, Error> {
+        Ok(Named {
+            db: self.store.db.clone(),
             adapters: self.adapters.entries()?,
             adapter_path: self.adapter_path.clone(),
             ..Named::default()
-        };
-        self.store.app_with(environment, named)
+        })
     }
 }
 

@@ -53,7 +53,9 @@ impl Memory {
         }
         let units = u32::try_from(size.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let memory = Arc::clone(&self.0).try_acquire_many_owned(units).map_err(|_| {
-            Problem::overloaded("the bodies of other requests take all memory that there is for them")
+            Problem::overloaded(
+                "the bodies of other requests take all memory that there is for them",
+            )
         })?;
         let read = tokio::time::timeout(time, Limited::new(body, limit).collect()).await;
         match read {

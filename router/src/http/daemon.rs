@@ -32,7 +32,7 @@ pub(super) async fn readyz(context: Context) -> Result<Response, Problem> {
 }
 
 /// Returns the OpenAPI document.
-pub(super) async fn openapi(_: Context) -> Result<Response, Problem> {
+pub(super) async fn description(_: Context) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &openapi::document()))
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
 }
 
 fn you(context: &Context) -> Object {
-    let mut you = context.bearer.caller().to_json();
+    let mut you = context.bearer.caller.to_json();
     you.insert("scope", context.bearer.scope.name());
     you
 }
@@ -143,7 +143,7 @@ pub(super) async fn set_log_level(context: Context) -> Result<Response, Problem>
     })?;
     let mut payload = Object::new();
     payload.insert("level", telemetry.level());
-    payload.insert("name", context.bearer.name.as_str());
+    payload.insert("name", context.bearer.caller.name.as_str());
     context.service.audit().record("log.level_changed", payload);
     Ok(level(&context))
 }

@@ -30,9 +30,9 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
     let from = first(&context)?;
     let run_id = context.param("run_id").to_owned();
     let service = context.service.clone();
-    let counted = service.stream().ok_or_else(|| {
-        Problem::overloaded("there are as many event streams as there may be")
-    })?;
+    let counted = service
+        .stream()
+        .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
     let committed = service.store().committed()?;
     let begun = {
         let run_id = run_id.clone();
@@ -98,7 +98,8 @@ struct Follower {
 impl Follower {
     fn take(&mut self, tail: Tail) {
         for (seq, line) in &tail.lines {
-            let kind = Line::read(line).map_or_else(|_| "event".to_owned(), |line| line.kind.into());
+            let kind =
+                Line::read(line).map_or_else(|_| "event".to_owned(), |line| line.kind.into());
             let event = Event::default().id(seq.to_string()).event(kind).data(line);
             self.ready.push_back(event);
             self.next = seq + 1;

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, request};
 use tracing::Instrument as _;
 
@@ -59,7 +59,7 @@ impl Context {
     /// Asks for a scope that depends on what the request says.
     pub(super) fn require(&self, scope: Scope) -> Result<(), Problem> {
         self.bearer.require(scope).map_err(|denial| {
-            self.service.refused(&denial, &self.what, &self.from, Some(&self.bearer.name));
+            self.service.refused(&denial, &self.what, &self.from, Some(&self.bearer.caller.name));
             Problem::from(&denial)
         })
     }
@@ -88,7 +88,8 @@ pub(super) fn app(service: &Service) -> Router {
     let mut paths: Vec<(&'static str, MethodRouter)> = Vec::new();
     for route in ROUTES {
         let (service, memory) = (service.clone(), memory.clone());
-        let handler = move |request: Request| answer(service.clone(), memory.clone(), route, request);
+        let handler =
+            move |request: Request| answer(service.clone(), memory.clone(), route, request);
         let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
         match paths.iter_mut().find(|(path, _)| *path == route.path) {
             Some((_, methods)) => *methods = std::mem::take(methods).on(filter, handler),
@@ -160,7 +161,9 @@ async fn admit(
     })?;
     let query = query(route, parts.uri.query().unwrap_or_default())?;
     let params = match RawPathParams::from_request_parts(&mut parts, &()).await {
-        Ok(params) => params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        Ok(params) => {
+            params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        }
         Err(_) => return Err(Problem::query("the path is not UTF-8")),
     };
     let limit = match route.payload {
@@ -168,7 +171,8 @@ async fn admit(
         Payload::Json(_) => standing.server.body_bytes,
         Payload::Bundle => standing.server.bundle_bytes,
     };
-    let declared = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let declared =
+        parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let body = match limit {
         // A body that nobody reads is not kept.
         0 => Held::default(),
@@ -188,15 +192,11 @@ fn identify(
 ) -> Result<Bearer, (Denial, Option<String>)> {
     let anonymous = |denial: Denial| (denial, None);
     let peer = peer.ok_or_else(|| anonymous(Denial::TokenMissing))?;
-    let hosts: Vec<_> = parts.headers.get_all(HOST).iter().collect();
-    let host = match hosts[..] {
-        [one] => one.to_str().ok(),
-        _ => None,
-    };
-    let origin = parts.headers.get(ORIGIN).map(|value| value.to_str().unwrap_or("null"));
-    standing.guard.check(host, origin, peer.tls).map_err(|refused| anonymous(refused.into()))?;
+    let guarded = standing.guard.check_headers(&parts.headers, peer.tls);
+    guarded.map_err(|refused| anonymous(refused.into()))?;
     let needed = match route.access {
-        Access::Public => return Ok(Bearer::nobody()),
+        // Nobody looks at who asks for what is public.
+        Access::Public => return Ok(Bearer { scope: Scope::Read, ..Bearer::local() }),
         Access::Scope(scope) => scope,
     };
     let bearer = if peer.tokens {
@@ -208,7 +208,7 @@ fn identify(
     };
     match bearer.require(needed) {
         Ok(()) => Ok(bearer),
-        Err(denial) => Err((denial, Some(bearer.name))),
+        Err(denial) => Err((denial, Some(bearer.caller.name))),
     }
 }
 

@@ -19,6 +19,7 @@ use tower_service::Service as _;
 
 use super::problem::Problem;
 use super::{Peer, tls};
+use crate::code;
 use crate::config::{self, Listener};
 use crate::service::Service;
 
@@ -54,27 +55,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Every code of its own, with its meaning and the remedy.
-    pub const TABLE: &[(&'static str, &'static str, &'static str)] = &[
-        (
-            "LISTEN_FAILED",
-            "The address cannot be listened on.",
-            "stop the other program, or choose another port with --listen; port 0 takes a free one",
-        ),
-        (
-            "TLS_FILES_INVALID",
-            "The certificate or the key of a listener cannot be used.",
-            "give PEM files: the chain with the server's certificate first, and its private key",
-        ),
-    ];
-
     /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Unavailable { .. } => Self::TABLE[0].0,
+            Self::Unavailable { .. } => "LISTEN_FAILED",
             Self::Unsafe(error) => error.code(),
-            Self::Tls { .. } => Self::TABLE[1].0,
+            Self::Tls { .. } => "TLS_FILES_INVALID",
         }
     }
 
@@ -82,9 +69,8 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
-            Self::Unavailable { .. } => Self::TABLE[0].2,
             Self::Unsafe(error) => error.hint(),
-            Self::Tls { .. } => Self::TABLE[1].2,
+            own => code::find(own.code()).next().map_or("", |known| known.remedy),
         }
     }
 }
@@ -131,7 +117,9 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
             Ok(accepted) => accepted,
             Err(error) => {
                 // A connection that ended before it began is no reason to rest; a lack of descriptors is.
-                if error.raw_os_error().is_some_and(|code| [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS].contains(&code)) {
+                if error.raw_os_error().is_some_and(|code| {
+                    [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS].contains(&code)
+                }) {
                     tracing::error!(%error, "connections cannot be accepted");
                     tokio::time::sleep(NO_DESCRIPTORS).await;
                 }
@@ -195,7 +183,10 @@ async fn connection(
         async move { Ok::<_, std::convert::Infallible>(answer(&mut app, request).await) }
     });
     let header_timeout = service.standing().server.header_timeout;
+    // Who comes during the drain asks whether there is one, and gets one answer.
+    let late = service.is_draining();
     let connection = http1::Builder::new()
+        .keep_alive(!late)
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(HEAD)
@@ -203,7 +194,7 @@ async fn connection(
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = service.draining() => {
+        () = service.draining(), if !late => {
             // What is under way is answered; then the connection is closed.
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -216,9 +207,8 @@ async fn connection(
 
 async fn answer(app: &mut axum::Router, request: Request<Body>) -> Response<Body> {
     // A panic is a mistake of ours; it must cost neither the connection nor the word to its client.
-    let answered = futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(
-        app.call(request),
-    ));
+    let answered =
+        futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(app.call(request)));
     let mut response = match answered.await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},

@@ -130,7 +130,7 @@ pub const ROUTES: &[Route] = &[
         "Says whether runs should be sent here: 503 while the daemon drains or cannot write.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "They should.")], daemon::readyz),
     route!("GET" "/openapi.json", Access::Public, "openapi", "Returns this document.",
-        query: NO, takes: Payload::None, gives: &[json(200, None, "The document.")], daemon::openapi),
+        query: NO, takes: Payload::None, gives: &[json(200, None, "The document.")], daemon::description),
     route!("GET" "/metrics", READ, "metrics", "Returns the metrics, for Prometheus.",
         query: NO, takes: Payload::None,
         gives: &[Good { status: 200, media_type: crate::metrics::CONTENT_TYPE, schema: None,

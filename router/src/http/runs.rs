@@ -67,20 +67,16 @@ async fn run(
         submission = submission.traced(trace.clone());
     }
     let router = context.service.router();
-    let mut guard = CancelOnDrop {
-        router,
-        run_id: cancels.then(|| submission.run_id().to_owned()),
-    };
+    let mut guard =
+        CancelOnDrop { router, run_id: cancels.then(|| submission.run_id().to_owned()) };
     let outcome = match wait {
         Wait::End => router.run(submission).await?,
         Wait::For(time) => match router.accept(submission).await? {
             Accepted::Over(outcome) => *outcome,
-            Accepted::UnderWay(mut run) => {
-                match tokio::time::timeout(time, run.outcome()).await {
-                    Ok(outcome) => outcome?,
-                    Err(_) => under_way(context, run.run_id()).await?,
-                }
-            }
+            Accepted::UnderWay(mut run) => match tokio::time::timeout(time, run.outcome()).await {
+                Ok(outcome) => outcome?,
+                Err(_) => under_way(context, run.run_id()).await?,
+            },
         },
     };
     guard.run_id = None;
@@ -113,7 +109,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 fn caller(context: &Context) -> Arc<Caller> {
-    Arc::new(context.bearer.caller())
+    Arc::new(context.bearer.caller.clone())
 }
 
 fn answer(outcome: &Outcome) -> Response {
@@ -191,9 +187,10 @@ pub(super) fn idempotency_key(context: &Context) -> Result<Option<&str>, Problem
 pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let status = match context.query("status") {
         None => None,
-        Some(name) => Some(Status::from_name(name).ok_or_else(|| {
-            Problem::query("status must be RUNNING, COMPLETED or FAILED")
-        })?),
+        Some(name) => Some(
+            Status::from_name(name)
+                .ok_or_else(|| Problem::query("status must be RUNNING, COMPLETED or FAILED"))?,
+        ),
     };
     let filter = Filter {
         run_id: None,
@@ -324,7 +321,7 @@ pub(super) async fn import(context: Context) -> Result<Response, Problem> {
                 let mut payload = Object::new();
                 payload.insert("run_id", run_id.as_str());
                 payload.insert("mode", mode.name());
-                payload.insert("name", context.bearer.name.as_str());
+                payload.insert("name", context.bearer.caller.name.as_str());
                 context.service.audit().record("run.imported", payload);
             }
             Ok(reply::json(StatusCode::OK, &imported.to_json()))

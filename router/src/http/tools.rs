@@ -20,10 +20,9 @@ const RUN: &str = "nexus-router.run";
 /// Lists the tools that the caller may call. A tool that would be denied is not listed.
 pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let standing = &context.standing;
-    let caller = context.bearer.caller();
+    let caller = context.bearer.caller.clone();
     let allowed = |spec: &&ToolSpec| {
-        let act =
-            Act { adapter_id: &spec.adapter_id, tool: &spec.tool, method: &spec.method };
+        let act = Act { adapter_id: &spec.adapter_id, tool: &spec.tool, method: &spec.method };
         context.bearer.may(Scope::Run) && standing.law.judge(Some(&caller), act).is_ok()
     };
     let mut tools: Vec<Value> =
@@ -122,9 +121,10 @@ fn told(outcome: &Outcome) -> Value {
     let of_step = of_step.map(|error| {
         (error.kind_name(), error.code.as_str(), error.message.as_str(), error.details.clone())
     });
-    let of_run = outcome.error.as_ref().map(|(code, message)| {
-        ("operational", code.as_str(), message.as_str(), Object::new())
-    });
+    let of_run = outcome
+        .error
+        .as_ref()
+        .map(|(code, message)| ("operational", code.as_str(), message.as_str(), Object::new()));
     if let Some((kind, code, message, details)) = of_step.or(of_run) {
         let mut error = Object::new();
         error.insert("kind", kind);
@@ -143,8 +143,7 @@ async fn own(context: Context, name: String) -> Result<Response, Problem> {
     let output = if name == RUN {
         if args.contains_key("db_path") {
             let detail = "db_path is not taken here: this daemon has one store";
-            let problem =
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", detail);
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", detail);
             return Err(problem.with("pointer", "/args/db_path"));
         }
         let RunToolRequest { request, .. } = RunToolRequest::read(args.into())?;

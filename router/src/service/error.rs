@@ -1,5 +1,6 @@
 //! Why a daemon does not start, or does not take a new configuration.
 
+use crate::access::origin::BadEntry;
 use crate::{access, app, config, store, telemetry};
 
 /// Why a daemon does not start, or does not take a new configuration.
@@ -17,6 +18,9 @@ pub enum Error {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// A host or an origin that is allowed is none.
+    #[error("{0}")]
+    Origin(#[from] BadEntry),
     /// Logs or traces cannot be had as wanted.
     #[error(transparent)]
     Telemetry(#[from] telemetry::Error),
@@ -31,6 +35,7 @@ impl Error {
             Self::Config(error) => error.code(),
             Self::Access(error) => error.code(),
             Self::Store(error) => error.code(),
+            Self::Origin(_) => "CONFIG_FILE_INVALID",
             Self::Telemetry(error) => error.code(),
         }
     }
@@ -43,6 +48,7 @@ impl Error {
             Self::Config(error) => error.hint().to_owned(),
             Self::Access(error) => error.hint(),
             Self::Store(error) => error.hint().to_owned(),
+            Self::Origin(error) => error.hint().to_owned(),
             Self::Telemetry(error) => error.hint().to_owned(),
         }
     }

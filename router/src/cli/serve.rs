@@ -1,0 +1,228 @@
+//! `nexus-router serve`: the daemon from its start to its end.
+
+mod greeting;
+mod supervisor;
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::level_filters::LevelFilter;
+
+use super::options::RouterOptions;
+use super::output::tell;
+use super::{Answer, Error};
+use crate::app::{App, Named, Paths};
+use crate::config::{ConfigFile, Environment, Listener};
+use crate::http::{self, Bound};
+use crate::router;
+use crate::service::{self, Parts, Service};
+use crate::telemetry::{self, Telemetry};
+
+/// How long answers that are being written have after the last run is over.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+Examples:
+  nexus-router serve                          loopback, the adapters beside the program
+  nexus-router serve --config router.toml     what the file says; SIGHUP reads it again
+  nexus-router serve --listen 127.0.0.1:0 --db :memory: --no-tokens     for test suites
+  nexus-router token new ci --scope run       a token for a client, while the daemon runs
+
+Signals: SIGHUP reloads, SIGTERM and SIGINT drain and stop, a second one ends at once.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The address to listen on, instead of the listeners of router.toml; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// The directory of the store and the tokens [default: that of `NEXUS_ROUTER_DATA_DIR`, of
+    /// router.toml, or ~/.local/state/nexus-router].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    router: RouterOptions,
+    /// Ask callers for no token. Only on loopback, unless --allow-remote-without-tokens.
+    #[arg(long)]
+    no_tokens: bool,
+    /// Listen beyond this machine without TLS: tokens and answers can be read on the way.
+    #[arg(long)]
+    allow_remote_plaintext: bool,
+    /// Listen beyond this machine without tokens: whoever reaches the port is the administrator.
+    #[arg(long)]
+    allow_remote_without_tokens: bool,
+}
+
+pub(super) fn run(
+    arguments: &Arguments,
+    level: Option<LevelFilter>,
+    environment: Environment,
+) -> Result<Answer, Error> {
+    let config = arguments.router.config(&environment)?;
+    let listeners = arguments.listeners(&config)?;
+    let telemetry = start_telemetry(&config, level)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(|error| router::Error::Threads(error.to_string()))
+        .map_err(|error| Error::App(error.into()))?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        // Before anything is opened: a port that is taken leaves no trace.
+        let bound = http::bind(&listeners).await?;
+        let named = Named {
+            data_dir: arguments.data_dir.clone(),
+            paths: Paths::Own,
+            discover: true,
+            ..arguments.router.named()?
+        };
+        let app = App::new(&environment, config, named);
+        let tokens = bound.iter().any(Bound::needs_token);
+        let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
+        // It waits for files and for children.
+        let started = tokio::task::spawn_blocking(move || Service::start(parts)).await;
+        let service = started
+            .map_err(|error| Error::App(router::Error::Threads(error.to_string()).into()))??;
+        serve(&environment, service, bound, &mut signals).await
+    })
+}
+
+impl Arguments {
+    /// Returns the listeners: those of the configuration, or the one that is named.
+    fn listeners(&self, config: &ConfigFile) -> Result<Vec<Listener>, Error> {
+        let mut listeners = match &self.listen {
+            None => config.listeners.clone(),
+            Some(text) => {
+                let address = address(text)?;
+                let first = config.listeners.first().cloned().unwrap_or_default();
+                vec![Listener { address, ..first }]
+            }
+        };
+        for listener in &mut listeners {
+            listener.tokens &= !self.no_tokens;
+            listener.allow_remote_plaintext |= self.allow_remote_plaintext;
+            listener.allow_remote_without_tokens |= self.allow_remote_without_tokens;
+            listener.refuse_unsafe()?;
+        }
+        Ok(listeners)
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, Error> {
+    let wrong = |why: String| {
+        Error::usage(
+            format!("--listen {text:?} is no address: {why}"),
+            "write HOST:PORT, like 127.0.0.1:7433 or [::1]:7433",
+        )
+    };
+    let mut found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    found.next().ok_or_else(|| wrong("it leads nowhere".to_owned()))
+}
+
+fn start_telemetry(config: &ConfigFile, level: Option<LevelFilter>) -> Result<Telemetry, Error> {
+    let mut settings = telemetry::Settings::of(config).map_err(service::Error::from)?;
+    if let Some(level) = level {
+        settings.level = level.to_string();
+    }
+    Ok(telemetry::start(&settings).map_err(service::Error::from)?)
+}
+
+/// The signals that the daemon listens to.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next signal.
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.hangup.recv() => Asked::Reload,
+        }
+    }
+
+    /// Waits for the signal to stop.
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Stop,
+    Reload,
+}
+
+/// Answers requests until a signal, then lets runs finish.
+async fn serve(
+    environment: &Environment,
+    service: Service,
+    bound: Vec<Bound>,
+    signals: &mut Signals,
+) -> Result<Answer, Error> {
+    let urls: Vec<(String, bool)> =
+        bound.iter().map(|bound| (bound.url(), bound.needs_token())).collect();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(http::serve(service.clone(), bound, async {
+        drop(stopped.await);
+    }));
+    greeting::greet(environment, &service, &urls).await?;
+    supervisor::ready();
+    let recovering = service.clone();
+    drop(tokio::spawn(async move { recovering.recover().await }));
+    drop(tokio::spawn(service::watch(service.clone())));
+    drop(tokio::spawn(supervisor::watchdog()));
+    while signals.next().await == Asked::Reload {
+        let reloaded = service.clone();
+        supervisor::reloading();
+        // The error is logged and recorded.
+        let done = tokio::task::spawn_blocking(move || drop(reloaded.reload("SIGHUP")));
+        drop(done.await);
+        supervisor::ready();
+    }
+    supervisor::stopping();
+    let patience = service.standing().server.drain;
+    service.begin_drain();
+    let under_way = service.router().runs_in_flight();
+    tracing::info!(under_way, ?patience, "draining; a second signal ends at once");
+    let cancelled = tokio::select! {
+        cancelled = service.drain(patience) => cancelled,
+        () = signals.stop() => end_at_once()?,
+    };
+    let end = tokio::time::Instant::now() + LAST_WORDS;
+    while service.connections() > 0 && tokio::time::Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(stop);
+    drop(serving.await);
+    tracing::info!(cancelled, "stopped");
+    let stopping = service.clone();
+    drop(tokio::task::spawn_blocking(move || stopping.stopped(cancelled)).await);
+    Ok(Answer::Yes)
+}
+
+/// Ends this process. What was acknowledged is on disk.
+fn end_at_once() -> Result<usize, Error> {
+    tell("ended at once; what was acknowledged is on disk");
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+        .map_err(std::io::Error::from)?;
+    Ok(0)
+}

@@ -1,0 +1,47 @@
+//! What of the configuration is asked for at every request, and what only a restart changes.
+
+use super::Error;
+use crate::access::origin::Guard;
+use crate::app::App;
+use crate::config::{ConfigFile, Server, TokenEntry};
+use crate::policy::Law;
+use crate::toolspec::Tools;
+
+/// What of the configuration is asked for at every request.
+#[derive(Debug)]
+pub struct Standing {
+    /// The limits of the server.
+    pub server: Server,
+    /// The tools.
+    pub tools: Tools,
+    /// What the operator lays down.
+    pub law: Law,
+    /// Which hosts and origins are let in.
+    pub guard: Guard,
+    /// What the configuration says of single tokens, by name.
+    pub(super) tokens: Vec<TokenEntry>,
+}
+
+impl Standing {
+    pub(super) fn of(app: &App) -> Result<Self, Error> {
+        let ConfigFile { server, tokens, .. } = app.config();
+        let guard = Guard::new(&server.allowed_hosts, &server.allowed_origins)?;
+        Ok(Self { tools: app.tools()?, law: app.law()?, guard, server, tokens })
+    }
+}
+
+/// Names what was changed and is only read at the start.
+pub(super) fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut note = |key: &str, differs: bool| {
+        if differs {
+            keys.push(key.to_owned());
+        }
+    };
+    note("data_dir", before.data_dir != after.data_dir);
+    note("db", before.db != after.db);
+    note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
+    note("log.format", before.log.format != after.log.format);
+    note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));
+    keys
+}
