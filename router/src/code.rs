@@ -4,7 +4,7 @@ mod own;
 
 use crate::check::CHECKS;
 use crate::loader::Reason;
-use crate::{bundle, config, replay, store, takeover};
+use crate::{bundle, config, replay, store, takeover, telemetry};
 use own::OWN;
 
 /// A code and what is known of it.
@@ -72,10 +72,11 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 5] = [
+    let tables: [(Kind, &[Row]); 6] = [
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),
         (Kind::Error, takeover::Error::TABLE),
+        (Kind::Error, telemetry::Error::TABLE),
         (Kind::Bundle, bundle::Error::TABLE),
         (Kind::Violation, replay::CODES),
     ];

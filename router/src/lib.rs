@@ -64,6 +64,8 @@ mod recover;
 
 pub mod router;
 
+pub mod telemetry;
+
 pub mod code;
 
 pub mod template;
