@@ -5,8 +5,10 @@
 
 mod adapter;
 mod audit;
+mod completions;
 mod config;
 mod explain;
+mod man;
 mod options;
 mod output;
 mod progress;
@@ -75,6 +77,10 @@ enum Verb {
     Explain(explain::Arguments),
     /// Print a published JSON Schema: a request, a response, a bundle, an event.
     Schema(schema::Arguments),
+    /// Print a script that completes the verbs and options of this program in a shell.
+    Completions(completions::Arguments),
+    /// Print the manual page, or write those of all verbs.
+    Man(man::Arguments),
 }
 
 /// What the user asked for is true, or false.
@@ -185,6 +191,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
         Verb::Schema(arguments) => schema::run(&arguments, &environment),
+        Verb::Completions(arguments) => completions::run(&arguments, &environment),
+        Verb::Man(arguments) => man::run(&arguments, &environment),
     };
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

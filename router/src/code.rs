@@ -4,7 +4,7 @@ mod own;
 
 use crate::check::CHECKS;
 use crate::loader::Reason;
-use crate::{access, bundle, config, replay, store, takeover};
+use crate::{access, bundle, config, replay, store, takeover, telemetry};
 use own::OWN;
 
 /// A code and what is known of it.
@@ -72,12 +72,13 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 7] = [
+    let tables: [(Kind, &[Row]); 8] = [
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),
         (Kind::Error, takeover::Error::TABLE),
         (Kind::Error, access::Error::TABLE),
         (Kind::Error, access::Denial::TABLE),
+        (Kind::Error, telemetry::Error::TABLE),
         (Kind::Bundle, bundle::Error::TABLE),
         (Kind::Violation, replay::CODES),
     ];

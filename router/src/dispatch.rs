@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 pub(crate) use resuming::Obstacle;
 
@@ -27,6 +27,7 @@ use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
 use crate::run::{Illegal, Phase};
 use crate::secret::Secrets;
 use crate::store;
+use crate::telemetry;
 use crate::trace::TraceContext;
 
 /// What a run needs from its surroundings.
@@ -341,7 +342,9 @@ impl Execution {
         }
         let call_id = format!("{}/{index}", self.recorder.header().run_id);
         let cancelled = Arc::clone(&self.cancelled);
-        let trace = self.origin.trace.as_ref().map(TraceContext::child);
+        // The span that is exported, or a link of our own in the chain of the caller.
+        let trace = telemetry::current(&Span::current())
+            .or_else(|| self.origin.trace.as_ref().map(TraceContext::child));
         let patience = Patience {
             call_id: &call_id,
             step: timeout,

@@ -46,6 +46,8 @@ pub mod takeover;
 
 pub mod config;
 
+pub mod telemetry;
+
 mod sandbox;
 
 pub mod loader;
@@ -77,8 +79,6 @@ pub mod access;
 pub mod code;
 
 pub mod template;
-
-pub mod telemetry;
 
 pub mod app;
 

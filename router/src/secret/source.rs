@@ -32,7 +32,10 @@ impl std::str::FromStr for Source {
 
 impl Source {
     /// Reads the secret of a name.
-    pub(super) fn read(
+    ///
+    /// # Errors
+    /// When it is not there, is no text, or is too short to be told from ordinary text.
+    pub fn read(
         &self,
         name: &str,
         environment: impl Fn(&str) -> Option<OsString>,
