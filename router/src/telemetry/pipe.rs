@@ -4,9 +4,9 @@
 //! when there is room again.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Error;
@@ -53,7 +53,8 @@ impl Pipe {
 #[derive(Debug)]
 pub(super) struct Writer {
     lines: SyncSender<Message>,
-    ended: Receiver<()>,
+    /// Only asked at the end; the lock is there so that threads can share the writer.
+    ended: Mutex<Receiver<()>>,
     patience: Duration,
 }
 
@@ -89,7 +90,7 @@ pub(super) fn start(
             drop(end);
         })
         .map_err(|error| Error::Start(format!("no thread for the log: {error}")))?;
-    Ok((pipe, Writer { lines, ended, patience }))
+    Ok((pipe, Writer { lines, ended: Mutex::new(ended), patience }))
 }
 
 impl Drop for Writer {
@@ -104,6 +105,7 @@ impl Drop for Writer {
         }
         let left = end.saturating_duration_since(Instant::now());
         // A sink that takes nothing keeps its thread, and not us.
-        let _: Result<(), RecvTimeoutError> = self.ended.recv_timeout(left);
+        let _: Result<(), RecvTimeoutError> =
+            self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(left);
     }
 }
