@@ -82,8 +82,13 @@ pub(super) fn run(
         let app = App::new(&environment, config, named);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
-        // It waits for files and for children.
-        let started = tokio::task::spawn_blocking(move || Service::start(parts)).await;
+        // It waits for files, for children, and for code of adapters.
+        let starting = tokio::task::spawn_blocking(move || Service::start(parts));
+        let started = tokio::select! {
+            started = starting => started,
+            // Nothing was promised yet.
+            () = signals.stop() => end_at_once()?,
+        };
         let service = started
             .map_err(|error| Error::App(router::Error::Threads(error.to_string()).into()))??;
         serve(&environment, service, bound, &mut signals).await
@@ -220,9 +225,10 @@ async fn serve(
 }
 
 /// Ends this process. What was acknowledged is on disk.
-fn end_at_once() -> Result<usize, Error> {
+fn end_at_once<T>() -> Result<T, Error> {
     tell("ended at once; what was acknowledged is on disk");
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
         .map_err(std::io::Error::from)?;
-    Ok(0)
+    // It takes effect before anything else of this process is carried out.
+    Err(Error::Output(std::io::ErrorKind::Interrupted.into()))
 }

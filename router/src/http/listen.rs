@@ -34,7 +34,7 @@ const HEAD: usize = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken, or is none of this machine.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Unavailable {
         /// The address.
         address: SocketAddr,
