@@ -158,7 +158,10 @@ impl Desk {
                         self.queue().give_up();
                         return;
                     }
-                    tracing::warn!(%error, "the audit log cannot be written");
+                    // Once, and not at every attempt.
+                    if retry_at.is_none() {
+                        tracing::warn!(%error, "the audit log cannot be written; it is tried again");
+                    }
                     self.queue().put_back(kept, self.clock.now());
                     Some(Instant::now() + RETRY)
                 }

@@ -179,9 +179,11 @@ impl Store {
     /// # Errors
     /// When the file cannot be used.
     pub fn open_with(path: &Path, options: Options) -> Result<Self, Error> {
+        let Options { busy, metrics } = options;
         loop {
             let (connection, file) = open::writer(path)?;
-            let store = Self::begin(connection, Some(open::real(path)), &options)?;
+            let real = Some(open::real(path));
+            let store = Self::begin(connection, real, busy, metrics.clone())?;
             // While it waited for its turn, a backup may have been restored in its place.
             if open::file(path) == file {
                 return Ok(store);
@@ -194,7 +196,8 @@ impl Store {
     /// # Errors
     /// When there is no memory or no thread.
     pub fn in_memory() -> Result<Self, Error> {
-        Self::begin(Connection::open_in_memory()?, None, &Options::default())
+        let Options { busy, metrics } = Options::default();
+        Self::begin(Connection::open_in_memory()?, None, busy, metrics)
     }
 
     /// Makes a store in memory. It is gone with its last clone.
@@ -208,10 +211,11 @@ impl Store {
     fn begin(
         mut connection: Connection,
         path: Option<PathBuf>,
-        options: &Options,
+        busy: Duration,
+        metrics: Metrics,
     ) -> Result<Self, Error> {
         let shown = path.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
-        connection.busy_timeout(options.busy)?;
+        connection.busy_timeout(busy)?;
         let layout = open::layout(&connection, &shown)?;
         match layout {
             Layout::Python => return Err(Error::Python(shown)),
@@ -220,18 +224,18 @@ impl Store {
             Layout::Empty => connection.pragma_update(None, "page_size", 8192)?,
             Layout::Ours(_) => {}
         }
-        open::prepare(&connection, &shown, options.busy)?;
+        open::prepare(&connection, &shown, busy)?;
         let owner = Owner::register(path.as_deref())?;
         let owner_no = open::adopt(&mut connection, &shown, &owner.identity)?;
         connection.set_prepared_statement_cache_capacity(32);
-        let writer = Writer::start(connection, owner_no, options.metrics.clone())?;
+        let writer = Writer::start(connection, owner_no, metrics)?;
         let shared = Shared {
             writer: Some(writer),
             owner: Some(owner),
             readers: Mutex::default(),
             path,
             layout: Layout::Ours(schema::VERSION),
-            busy: options.busy,
+            busy,
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -167,7 +167,7 @@ mod tests {
             format!("0g{}", &GOOD[2..]),
             format!("00-{zero_trace}-00f067aa0ba902b7-01"),
             format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{zero_span}-01"),
-            format!("00-4bf92f3577b34da6a3ce929d0e0e473é-00f067aa0ba902b7-01"),
+            "00-4bf92f3577b34da6a3ce929d0e0e473é-00f067aa0ba902b7-01".to_owned(),
         ];
         for text in bad {
             assert_eq!(TraceContext::parse(&text), None, "{text:?}");
