@@ -232,7 +232,7 @@ impl App {
             return Ok(store.clone());
         }
         let store = match self.place() {
-            Place::Memory => Store::in_memory_with(&store_options(&self.metrics))?,
+            Place::Memory => Store::in_memory_with(store_options(&self.metrics))?,
             Place::Nowhere => return Err(Error::NoPlace),
             Place::Named(file) | Place::Default { file, .. }
                 if absent == Absent::Refuse && !file.exists() =>

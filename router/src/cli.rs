@@ -181,7 +181,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let environment = Environment::read();
     let answer = match arguments.verb {
-        Verb::Serve(verb) => serve::run(&verb, arguments.log, environment),
+        Verb::Serve(verb) => serve::run(&verb, arguments.log, &environment),
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),

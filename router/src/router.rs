@@ -361,7 +361,7 @@ impl Inner {
         let execution = Execution::begin(recorder, request, redacted, cancel, origin);
         let answer = self.carry_out(&around, execution, claim).await;
         let status = answer.as_ref().map(|outcome| outcome.status.name());
-        let status = status.unwrap_or_else(|_| "ERROR");
+        let status = status.unwrap_or("ERROR");
         around.metrics.run_ended(mode, status, begun.elapsed());
         tracing::debug!(status, "the run is over");
         drop((live, permit));

@@ -196,16 +196,16 @@ impl Store {
     /// # Errors
     /// When there is no memory or no thread.
     pub fn in_memory() -> Result<Self, Error> {
-        let Options { busy, metrics } = Options::default();
-        Self::begin(Connection::open_in_memory()?, None, busy, metrics)
+        Self::in_memory_with(Options::default())
     }
 
     /// Makes a store in memory. It is gone with its last clone.
     ///
     /// # Errors
     /// When there is no memory or no thread.
-    pub fn in_memory_with(options: &Options) -> Result<Self, Error> {
-        Self::begin(Connection::open_in_memory()?, None, options)
+    pub fn in_memory_with(options: Options) -> Result<Self, Error> {
+        let Options { busy, metrics } = options;
+        Self::begin(Connection::open_in_memory()?, None, busy, metrics)
     }
 
     fn begin(

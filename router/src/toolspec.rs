@@ -76,7 +76,7 @@ impl Tools {
             classes
                 .entry(key)
                 .and_modify(|class| {
-                    *class = class.filter(|class| Some(*class) == spec.action_class)
+                    *class = class.filter(|class| Some(*class) == spec.action_class);
                 })
                 .or_insert(spec.action_class);
         }

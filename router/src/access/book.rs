@@ -151,7 +151,7 @@ mod tests {
         let (_, brief) = desk.make("brief", Some(NOW.as_millis() + 10));
         let book = TokenBook::open(&desk.path()).unwrap();
         assert_eq!(*book.check(text.as_str(), NOW).unwrap(), token);
-        assert_eq!(token.caller().token_id.as_deref(), Some(text.id()));
+        assert_eq!(token.id, text.id());
         assert!(book.check(brief.as_str(), Timestamp::from_millis(NOW.as_millis() + 9)).is_ok());
         let at_its_end = Timestamp::from_millis(NOW.as_millis() + 10);
         assert_eq!(book.check(brief.as_str(), at_its_end), Err(Refusal::Expired));

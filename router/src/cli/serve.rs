@@ -58,9 +58,9 @@ pub(super) struct Arguments {
 pub(super) fn run(
     arguments: &Arguments,
     level: Option<LevelFilter>,
-    environment: Environment,
+    environment: &Environment,
 ) -> Result<Answer, Error> {
-    let config = arguments.router.config(&environment)?;
+    let config = arguments.router.config(environment)?;
     let listeners = arguments.listeners(&config)?;
     let telemetry = start_telemetry(&config, level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -79,7 +79,7 @@ pub(super) fn run(
             discover: true,
             ..arguments.router.named()?
         };
-        let app = App::new(&environment, config, named);
+        let app = App::new(environment, config, named);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
         // It waits for files, for children, and for code of adapters.
@@ -91,7 +91,7 @@ pub(super) fn run(
         };
         let service = started
             .map_err(|error| Error::App(router::Error::Threads(error.to_string()).into()))??;
-        serve(&environment, service, bound, &mut signals).await
+        serve(environment, service, bound, &mut signals).await
     })
 }
 

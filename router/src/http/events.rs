@@ -56,7 +56,7 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         over: false,
         _counted: counted,
     };
-    follower.take(begun);
+    follower.take(&begun);
     let events = stream::unfold(follower, |mut follower| async {
         let event = follower.event().await?;
         Some((Ok::<_, Infallible>(event), follower))
@@ -96,7 +96,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn take(&mut self, tail: Tail) {
+    fn take(&mut self, tail: &Tail) {
         for (seq, line) in &tail.lines {
             let kind =
                 Line::read(line).map_or_else(|_| "event".to_owned(), |line| line.kind.into());
@@ -104,7 +104,7 @@ impl Follower {
             self.ready.push_back(event);
             self.next = seq + 1;
         }
-        if is_over(&tail, self.next) {
+        if is_over(tail, self.next) {
             let mut end = Object::new();
             end.insert("run_id", self.run_id.as_str());
             end.insert("status", tail.record.progress.status.name());
@@ -126,7 +126,7 @@ impl Follower {
                 (self.service.store().clone(), self.run_id.clone(), self.next);
             self.committed.mark_unchanged();
             match tokio::task::spawn_blocking(move || store.tail(&run_id, next)).await {
-                Ok(Ok(Some(tail))) => self.take(tail),
+                Ok(Ok(Some(tail))) => self.take(&tail),
                 // The client comes again and is told what is wrong.
                 Ok(Ok(None) | Err(_)) | Err(_) => return None,
             }

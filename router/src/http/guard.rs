@@ -126,7 +126,7 @@ async fn answer(
     }
     // The span that is exported, or a link of our own in the chain of the caller.
     let trace = telemetry::current(&span).or_else(|| incoming.map(|incoming| incoming.child()));
-    let answered = admit(&service, &memory, route, request, trace.clone());
+    let answered = admit(&service, &memory, route, request, trace);
     let answered = async { (route.handler)(answered.await?).await };
     let mut response = match answered.instrument(span).await {
         Ok(response) => response,

@@ -129,13 +129,15 @@ fn operation(route: &Route) -> Value {
     responses.insert("default", problem);
     operation.insert("responses", responses);
     match route.access {
-        Access::Public => operation.insert("security", Value::Array(Vec::new())),
+        Access::Public => {
+            operation.insert("security", Value::Array(Vec::new()));
+        }
         Access::Scope(scope) => {
             let bearer = object([("bearer", Value::Array(Vec::new()))]);
             operation.insert("security", Value::Array(vec![bearer.into()]));
-            operation.insert("x-scope", scope.name())
+            operation.insert("x-scope", scope.name());
         }
-    };
+    }
     operation.into()
 }
 

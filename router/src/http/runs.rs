@@ -64,7 +64,7 @@ async fn run(
     }
     let mut submission = Submission::from(request).by(caller(context));
     if let Some(trace) = &context.trace {
-        submission = submission.traced(trace.clone());
+        submission = submission.traced(*trace);
     }
     let router = context.service.router();
     let mut guard =
