@@ -4,6 +4,7 @@
 
 mod adapters;
 mod body;
+mod cors;
 mod daemon;
 mod events;
 mod guard;

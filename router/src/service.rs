@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::rate::{Buckets, Rate};
 use crate::access::{self, Bearer, Denial, TokenBook};
@@ -37,6 +37,8 @@ use standing::needs_restart;
 pub const FIRST_TOKEN: &str = "admin.token";
 /// Adapters that are examined at once; each examination is a process.
 const EXAMINATIONS: usize = 2;
+/// Questions to the store, replays, exports and the like that are worked on at once; others wait.
+const TURNS: usize = 32;
 /// How long runs that are cancelled at the end of the drain have to end.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
@@ -60,6 +62,7 @@ struct Inner {
     /// One reload at a time.
     reloading: Mutex<()>,
     examinations: Semaphore,
+    turns: Arc<Semaphore>,
     connections: AtomicUsize,
     streams: AtomicUsize,
     draining: AtomicBool,
@@ -112,6 +115,7 @@ impl Service {
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
             examinations: Semaphore::new(EXAMINATIONS),
+            turns: Arc::new(Semaphore::new(TURNS)),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
@@ -378,6 +382,11 @@ impl Service {
     #[must_use]
     pub fn examination(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         self.inner.examinations.try_acquire().ok()
+    }
+
+    /// Waits for a turn among the questions that block a thread and may take memory.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.inner.turns).acquire_owned().await.ok()
     }
 
     /// Counts a connection for as long as the value is kept; none if there are too many.

@@ -11,10 +11,10 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, request};
 use tracing::Instrument as _;
 
-use super::Peer;
 use super::body::{Held, Memory};
 use super::problem::Problem;
 use super::routes::{Access, Payload, ROUTES, Route};
+use super::{Peer, cors};
 use crate::access::{Bearer, Denial, Scope};
 use crate::service::{Service, Standing};
 use crate::telemetry;
@@ -70,8 +70,11 @@ impl Context {
         question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let span = tracing::Span::current();
+        let turn = self.service.turn().await;
         let asked = tokio::task::spawn_blocking(move || span.in_scope(|| question(&self)));
-        asked.await.unwrap_or_else(|error| {
+        let answer = asked.await;
+        drop(turn);
+        answer.unwrap_or_else(|error| {
             tracing::error!(%error, "a request panicked");
             Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -104,9 +107,15 @@ pub(super) fn app(service: &Service) -> Router {
         let detail = format!("there is no {method} {}", uri.path());
         Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail)
     })
-    .method_not_allowed_fallback(async |method: Method, uri: Uri| {
-        let detail = format!("{} does not take {method}", uri.path());
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", detail)
+    .method_not_allowed_fallback({
+        let service = service.clone();
+        async move |request: Request| {
+            cors::preflight(&service, &request).unwrap_or_else(|| {
+                let detail = format!("{} does not take {}", request.uri().path(), request.method());
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                Problem::new(status, "METHOD_NOT_ALLOWED", detail).into_response()
+            })
+        }
     })
 }
 
@@ -118,6 +127,8 @@ async fn answer(
     request: Request,
 ) -> Response {
     let begun = Instant::now();
+    let peer = request.extensions().get::<Peer>().copied();
+    let origin = cors::origin(&service, request.headers(), peer);
     let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
     let incoming = incoming.and_then(TraceContext::parse);
     let span = tracing::info_span!("request", route = route.path, method = route.method);
@@ -136,6 +147,9 @@ async fn answer(
         && let Ok(value) = HeaderValue::from_str(&trace.to_string())
     {
         response.headers_mut().insert(TRACEPARENT, value);
+    }
+    if let Some(origin) = origin {
+        cors::open(&mut response, origin);
     }
     let (status, time) = (response.status().as_u16(), begun.elapsed());
     service.metrics().request(route.path, route.method, status, time);

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +28,8 @@ use crate::service::Service;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait when the system has no descriptors left.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// After so long without a word, or without taking what is sent to it, a client is gone.
+const GONE: Duration = Duration::from_secs(60);
 /// The largest head of a request.
 const HEAD: usize = 64 * 1024;
 
@@ -126,9 +129,9 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
                 continue;
             }
         };
-        // Without it every small answer may wait 40 ms for an acknowledgement.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
+        if let Err(error) = prepare(&stream) {
+            tracing::debug!(%error, %address, "a connection was gone at once");
+            continue;
         }
         let peer = Peer { address, tokens, tls: tls.is_some() };
         let Some(counted) = service.connection() else {
@@ -151,6 +154,17 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
             drop(counted);
         }));
     }
+}
+
+/// Lets small answers go out at once, and lets go of clients that are gone or take nothing.
+fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+    // Without it every small answer may wait 40 ms for an acknowledgement.
+    stream.set_nodelay(true)?;
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(GONE.as_millis()).unwrap_or(u32::MAX))?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, GONE / 2)?;
+    sockopt::set_tcp_keepintvl(stream, GONE / 6)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
 }
 
 /// Tells a client that there are too many connections, without reading what it wants.

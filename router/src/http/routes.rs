@@ -218,7 +218,9 @@ pub const ROUTES: &[Route] = &[
         "Calls a tool, which is a run of one step. A call that applies, as it does unless mode says \
          dry_run, needs scope apply; the tools nexus-router.* need scope admin.",
         query: &[ON_DISCONNECT], takes: Payload::Json("tool.request"),
-        gives: &[json(200, Some("tool.response"), "What came of the call.")], tools::call),
+        gives: &[json(200, Some("tool.response"), "What came of the call."),
+            json(202, Some("tool.response"), "A call under the same key is under way.")],
+        tools::call),
     route!("GET" "/v1/codes/{code}", READ, "explainCode", "Explains a stable code.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "Its meaning and the remedy.")],
         daemon::explain),

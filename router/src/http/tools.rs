@@ -12,6 +12,7 @@ use crate::json::{self, Limits, Object, Value};
 use crate::outcome::Outcome;
 use crate::policy::Act;
 use crate::request::{Mode, RunToolRequest};
+use crate::store::Status;
 use crate::toolspec::ToolSpec;
 
 /// The tool that carries out a plan, and so does not block.
@@ -103,7 +104,11 @@ pub(super) async fn call(context: Context) -> Result<Response, Problem> {
     let Call { args, mode } = Call::read(&context)?;
     let request = spec.request(mode, args, runs::idempotency_key(&context)?)?;
     let outcome = runs::carry_out(&context, request).await?;
-    let response = reply::json(StatusCode::OK, &told(&outcome));
+    let status = match outcome.status {
+        Status::Running => StatusCode::ACCEPTED,
+        Status::Completed | Status::Failed => StatusCode::OK,
+    };
+    let response = reply::json(status, &told(&outcome));
     Ok(reply::at_run(response, &outcome.run_id))
 }
 
