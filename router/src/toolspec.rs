@@ -29,6 +29,25 @@ pub struct ToolSpec {
     pub timeout: Option<Duration>,
 }
 
+/// A tool names an adapter that is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("tool {tool}: there is no adapter {}", self.adapter())]
+pub struct Error {
+    /// The tool.
+    pub tool: String,
+    /// What the registry says; its text is a part of ours.
+    pub error: registry::Error,
+}
+
+impl Error {
+    fn adapter(&self) -> &str {
+        match &self.error {
+            registry::Error::Unknown { adapter_id, .. } => adapter_id,
+            _ => "",
+        }
+    }
+}
+
 /// The tools of a router, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Tools(BTreeMap<String, ToolSpec>);
@@ -38,9 +57,10 @@ impl Tools {
     ///
     /// # Errors
     /// When one of them names an adapter that is not there.
-    pub fn new(entries: &[ToolEntry], registry: &Registry) -> Result<Self, registry::Error> {
+    pub fn new(entries: &[ToolEntry], registry: &Registry) -> Result<Self, Error> {
         let spec = |entry: &ToolEntry| {
-            registry.get(&entry.adapter)?;
+            let found = registry.get(&entry.adapter);
+            found.map_err(|error| Error { tool: entry.name.clone(), error })?;
             let spec = ToolSpec {
                 name: entry.name.clone(),
                 description: entry.description.clone(),

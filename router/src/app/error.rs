@@ -3,7 +3,7 @@
 use crate::bundle::Place;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
-use crate::{bundle, code, registry, request, router, secret, store, takeover};
+use crate::{bundle, code, registry, request, router, secret, store, takeover, toolspec};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,9 @@ pub enum Error {
     /// Two adapters have the same id, or the default one is not there.
     #[error(transparent)]
     Registry(#[from] registry::Error),
+    /// A tool names an adapter that is not there.
+    #[error(transparent)]
+    ToolSpec(#[from] toolspec::Error),
     /// A secret cannot be used.
     #[error("{place}")]
     Secret {
@@ -82,6 +85,7 @@ impl Error {
             Self::Takeover(error) => error.code(),
             Self::Load(error) => error.reason().code(),
             Self::Registry(error) => error.code(),
+            Self::ToolSpec(error) => error.error.code(),
             Self::Secret { source, .. } => source.code(),
             Self::NoPlace => "STORE_NO_PLACE",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
@@ -113,6 +117,7 @@ impl Error {
             Self::Takeover(error) => error.hint().to_owned(),
             Self::Load(error) => error.hint().to_owned(),
             Self::Registry(error) => error.hint(),
+            Self::ToolSpec(error) => error.error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::NoPlace | Self::UnknownTool { .. } => {

@@ -202,6 +202,7 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::Bundle(_)
         | app::Error::Load(_)
         | app::Error::Registry(_)
+        | app::Error::ToolSpec(_)
         | app::Error::Secret { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         app::Error::UnknownTool { .. } => StatusCode::NOT_FOUND,
         app::Error::Router(RouterError::Busy { .. }) => StatusCode::SERVICE_UNAVAILABLE,

@@ -22,7 +22,8 @@ impl ProcessState {
     /// Takes note of the present state.
     pub(super) fn now() -> Self {
         let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        // Of this thread, in which the library is opened: the other one blocks signals while it starts us.
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let blocked = status.lines().find(|line| line.starts_with("SigBlk:")).unwrap_or_default();
         Self {
             threads: entries("/proc/self/task").count(),
