@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::problem::Problem;
+use super::problem::{MEDIA_TYPE, Problem};
 use super::{Peer, tls};
 use crate::code;
 use crate::config::{self, Listener};
@@ -153,17 +153,23 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
     }
 }
 
-/// Tells a client that there are too many connections, without reading what it wants.
+/// Tells a client that there are too many connections, without looking at what it wants.
 async fn turn_away(mut stream: TcpStream) {
-    let body = "{\"code\":\"TOO_MANY_CONNECTIONS\",\"status\":503}";
+    let detail = "there are as many connections as there may be";
+    let status = http::StatusCode::SERVICE_UNAVAILABLE;
+    let body = Problem::new(status, "TOO_MANY_CONNECTIONS", detail).text();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-         content-type: application/problem+json\r\ncontent-length: {}\r\n\r\n{body}",
+         content-type: {MEDIA_TYPE}\r\ncache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let told = async {
         stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        // If there is something left to read, the system breaks the connection off, and the answer may be
+        // lost.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
     // Whoever does not listen is not waited for.
     drop(tokio::time::timeout(Duration::from_secs(1), told).await);

@@ -12,7 +12,7 @@ use super::reply;
 use crate::access::Scope;
 use crate::bundle::{self, ImportOptions, Imported, Provenance, Source};
 use crate::caller::Caller;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::inspect;
 use crate::json::{self, Limits, Object, Value};
 use crate::outcome::Outcome;
@@ -192,10 +192,17 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
                 .ok_or_else(|| Problem::query("status must be RUNNING, COMPLETED or FAILED"))?,
         ),
     };
+    let since = match context.query("since") {
+        None => None,
+        Some(text) => Some(Timestamp::parse(text).ok_or_else(|| {
+            Problem::query("since must be a time such as 2026-07-01T12:00:00Z")
+                .hint("in a query, + is written %2B")
+        })?),
+    };
     let filter = Filter {
         run_id: None,
         status,
-        since: context.query("since").map(str::to_owned),
+        since: since.map(|since| since.to_string()),
         limit: number(&context, "limit", 1..=1000)?.unwrap_or(50),
         offset: number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
     };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Daemon, plan, until};
+use super::support::{Daemon, Stage, plan, until};
 
 #[test]
 fn a_submission_waits_for_the_end_of_its_run() {
@@ -10,7 +10,7 @@ fn a_submission_waits_for_the_end_of_its_run() {
     let answer = daemon.post("/v1/runs", &plan("echo", "greeter", "hello")).by("apply").send();
     assert_eq!(answer.status, 200, "{answer:?}");
     let run = answer.json();
-    assert_eq!((&run["status"], &run["mode"]), (&json!("COMPLETED"), &json!("apply")));
+    assert_eq!((&run["status"], &run["summary"]["mode"]), (&json!("COMPLETED"), &json!("apply")));
     assert_eq!(run["results"][0]["output"]["method"], "hello");
     assert_eq!(run["results"][0]["simulated"], false);
     let shown = daemon.get(&format!("/v1/runs/{}", answer.run_id())).ok();
@@ -22,7 +22,7 @@ fn a_submission_waits_for_the_end_of_its_run() {
     let mut dry = plan("echo", "greeter", "hello");
     dry["mode"] = "dry_run".into();
     let run = daemon.post("/v1/runs", &dry).by("run").ok();
-    assert_eq!((&run["status"], &run["mode"]), (&json!("COMPLETED"), &json!("dry_run")));
+    assert_eq!((&run["status"], &run["summary"]["mode"]), (&json!("COMPLETED"), &json!("dry_run")));
     assert_eq!(run["results"][0]["simulated"], true);
     // Who may only try, does not apply.
     let problem = daemon.post("/v1/runs", &plan("echo", "t", "m")).by("run");
@@ -133,47 +133,62 @@ fn the_same_request_again_gives_the_first_run() {
 }
 
 #[test]
-fn the_same_request_twice_at_once_is_one_run() {
-    let daemon = Daemon::usual();
-    let ask = daemon.post("/v1/runs", &plan("many", "t", "hold")).header("Idempotency-Key", "once");
+fn the_same_request_many_times_at_once_is_one_run_and_one_call() {
+    let stage = Stage::new("");
+    let traces = stage.path("traces");
+    stage.configure(&format!(
+        "[[adapters]]\nref = \"probe_adapters:fake\"\n[adapters.config]\n\
+         capabilities = [\"apply\", \"external\"]\ntraces = \"{}\"\n",
+        traces.display()
+    ));
+    let daemon = stage.start(&[]);
+    let ask = daemon.post("/v1/runs", &plan("fake", "t", "m")).header("Idempotency-Key", "once");
     let mut wires: Vec<_> = (0..8).map(|_| ask.begin()).collect();
-    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
-    // Those who find the run under way are told so, or wait with it.
-    daemon.release();
+    // Who finds the run under way is told where it is.
     let ids: std::collections::BTreeSet<String> =
         wires.iter_mut().map(|wire| wire.response().run_id()).collect();
     assert_eq!(ids.len(), 1, "{ids:?}");
-    let run = daemon.ended(ids.first().unwrap());
-    assert_eq!(run["status"], "COMPLETED");
-    // The one that released the others is the second.
-    assert_eq!(daemon.get("/v1/runs").ok()["summary"]["runs_total"], 2);
+    assert_eq!(daemon.ended(ids.first().unwrap())["status"], "COMPLETED");
+    assert_eq!(daemon.get("/v1/runs").ok()["summary"]["runs_total"], 1);
+    assert_eq!(std::fs::read_to_string(traces).unwrap().lines().count(), 1);
 }
 
 #[test]
 fn a_client_that_goes_away_cancels_its_run_only_if_it_said_so() {
     let daemon = Daemon::usual();
-    for (query, status) in [("?on_disconnect=cancel", "FAILED"), ("", "COMPLETED")] {
+    let leave = |query: &str| {
         let wire = daemon.post(&format!("/v1/runs{query}"), &plan("many", "t", "hold")).begin();
         until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
-        let running = daemon.get("/v1/runs?status=RUNNING").ok();
-        let run_id = running["runs"][0]["run_id"].as_str().unwrap().to_owned();
         drop(wire);
-        if status == "COMPLETED" {
-            // The connection is gone before the call is released.
-            until("the end of the connection", || {
-                let connections = daemon.get("/v1/status").ok()["connections"].as_u64();
-                (connections == Some(1)).then_some(())
-            });
-            daemon.release();
-        }
-        let run = daemon.ended(&run_id);
-        assert_eq!(run["status"], status, "{run}");
-        if status == "FAILED" {
-            assert_eq!(run["results"][0]["error"]["code"], "CANCELLED", "{run}");
-        }
+        // The only connection left is that of who asks.
+        until("the end of the connection", || {
+            let connections = daemon.get("/v1/status").ok()["connections"].as_u64();
+            (connections == Some(1)).then_some(())
+        });
+    };
+    let only = |status: &str| {
+        until("the end of the run", || {
+            let listed = daemon.get(&format!("/v1/runs?status={status}&limit=2")).ok();
+            let run_id = listed["runs"][0]["run_id"].as_str()?.to_owned();
+            Some(daemon.get(&format!("/v1/runs/{run_id}")).ok())
+        })
+    };
+    leave("?on_disconnect=cancel");
+    let run = only("FAILED");
+    assert_eq!(run["results"][0]["error"]["code"], "CANCELLED", "{run}");
+    for query in ["", "?on_disconnect=continue"] {
+        leave(query);
+        assert_eq!(daemon.calls_in_flight("many"), 1);
+        daemon.release();
     }
-    let tool = daemon.post("/v1/runs?on_disconnect=explode", &plan("echo", "t", "m"));
-    tool.refused(400, "HTTP_QUERY_INVALID");
+    // Two that went on, and two that released them.
+    until("the end of all runs", || {
+        let summary = daemon.get("/v1/runs").ok()["summary"].clone();
+        (summary == json!({ "runs_total": 5, "completed": 4, "failed": 1, "running": 0 }))
+            .then_some(())
+    });
+    let odd = daemon.post("/v1/runs?on_disconnect=explode", &plan("echo", "t", "m"));
+    odd.refused(400, "HTTP_QUERY_INVALID");
 }
 
 #[test]

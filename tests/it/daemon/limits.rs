@@ -37,7 +37,7 @@ fn bodies_have_a_largest_size() {
         )
     };
     // Declared: refused before anything of it is there.
-    for size in ["4097", "99999999999", "18446744073709551615"] {
+    for size in ["4097", "99999999999", "9223372036854775807"] {
         let mut wire = daemon.connect();
         let head = head("/v1/runs", &format!("Content-Length: {size}"));
         wire.stream().write_all(head.as_bytes()).unwrap();
@@ -76,20 +76,24 @@ fn bodies_together_take_no_more_than_their_memory() {
     let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 4096\nbodies_bytes = 4096\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
     let ask = daemon.post("/v1/runs", &plan("echo", "t", "m"));
-    // One request holds all of it, because it does not say how much it needs.
-    let mut holder = daemon.connect();
+    // One request holds all of it, because it does not say how much it needs. It may come when another
+    // still has some, and is refused itself then.
     let head = format!(
         "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
          Transfer-Encoding: chunked\r\n\r\n",
         daemon.token("admin")
     );
-    holder.stream().write_all(head.as_bytes()).unwrap();
-    until("a refusal", || (ask.send().status == 503).then_some(()));
+    let mut holders = Vec::new();
+    until("a refusal", || {
+        let mut holder = daemon.connect();
+        holder.stream().write_all(head.as_bytes()).unwrap();
+        holders.push(holder);
+        (ask.send().status == 503).then_some(())
+    });
     ask.refused(503, "OVERLOADED");
     // Requests without a body need none.
     assert_eq!(daemon.get("/v1/runs").send().status, 200);
-    holder.stream().write_all(b"2\r\n{}\r\n0\r\n\r\n").unwrap();
-    assert_eq!(holder.response().status, 422);
+    drop(holders);
     until("room", || (ask.send().status == 200).then_some(()));
 }
 

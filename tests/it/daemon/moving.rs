@@ -82,7 +82,7 @@ fn a_bad_bundle_is_refused_and_nothing_of_it_is_kept() {
         bundle
     };
     let cases = [
-        (json!({}), "INVALID_BUNDLE", Some("")),
+        (json!({}), "INVALID_BUNDLE", None),
         (json!([]), "INVALID_BUNDLE", Some("")),
         (changed(&|bundle| bundle["events"] = json!("none")), "INVALID_BUNDLE", Some("/events")),
         (changed(&|bundle| bundle["run"]["goal"] = json!("other")), "DIGEST_MISMATCH", None),
