@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
+use super::patient::Patient;
 use super::problem::{MEDIA_TYPE, Problem};
 use super::{Peer, tls};
 use crate::code;
@@ -188,7 +189,11 @@ async fn connection(
         request.extensions_mut().insert(peer);
         async move { Ok::<_, std::convert::Infallible>(answer(&mut app, request).await) }
     });
-    let header_timeout = service.standing().server.header_timeout;
+    let standing = service.standing();
+    // Who takes as long to read as a body may take to come is not there any more.
+    let stream = Patient::new(stream, standing.server.body_timeout);
+    let header_timeout = standing.server.header_timeout;
+    drop(standing);
     // Who comes during the drain asks whether there is one, and gets one answer.
     let late = service.is_draining();
     let connection = http1::Builder::new()

@@ -158,7 +158,7 @@ fn cancels(context: &Context) -> Result<bool, Problem> {
 }
 
 /// Puts the key of the header into a request that has none.
-fn add_key(context: &Context, request: &mut Value) -> Result<(), Problem> {
+pub(super) fn add_key(context: &Context, request: &mut Value) -> Result<(), Problem> {
     let (Some(key), Value::Object(members)) = (idempotency_key(context)?, request) else {
         return Ok(());
     };
@@ -178,8 +178,8 @@ pub(super) fn idempotency_key(context: &Context) -> Result<Option<&str>, Problem
     // As a structured field it stands in quotes; most clients send it plain.
     let key = header.to_str().ok().map(|text| text.trim().trim_matches('"'));
     match key {
-        Some(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
-        _ => Err(Problem::query("Idempotency-Key must have 1 to 255 visible characters")),
+        Some(key) if (1..=256).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(Problem::query("Idempotency-Key must have 1 to 256 visible characters")),
     }
 }
 

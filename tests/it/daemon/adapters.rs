@@ -118,7 +118,7 @@ fn libraries_on_the_adapter_path_are_examined_and_no_others() {
     let report = daemon.post("/v1/adapters/inspect", &echo).ok();
     assert_eq!(report["ok"], true, "{report}");
     assert!(report.get("rendered").is_none());
-    let mut rendered = echo.clone();
+    let mut rendered = echo;
     rendered["render"] = true.into();
     let report = daemon.post("/v1/adapters/inspect", &rendered).ok();
     assert!(report["rendered"].as_str().is_some_and(|text| text.contains("echo")), "{report}");
@@ -200,8 +200,13 @@ fn the_tools_of_the_router_are_for_administrators() {
     let run = call("run", plan("echo", "t", "m")).ok();
     assert_eq!(run["output"]["status"], "COMPLETED", "{run}");
     let run_id = run["output"]["run"]["run_id"].as_str().unwrap().to_owned();
+    let once = || call("run", plan("echo", "t", "m")).header("Idempotency-Key", "k").ok();
+    assert_eq!(once()["output"]["run"], once()["output"]["run"]);
+    let tried = json!({ "args": plan("echo", "t", "m"), "mode": "dry_run" });
+    let tried = daemon.post("/v1/tools/nexus-router.run", &tried).refused(422, "REQUEST_INVALID");
+    assert_eq!(tried["pointer"], "/mode");
     let listed = call("inspect", json!({})).ok();
-    assert_eq!(listed["output"]["runs"][0]["run_id"], run_id.as_str(), "{listed}");
+    assert_eq!(listed["output"]["runs"][1]["run_id"], run_id.as_str(), "{listed}");
     assert_eq!(call("replay", json!({ "run_id": run_id })).ok()["output"]["ok"], true);
     assert_eq!(call("adapters", json!({})).ok()["output"]["total"], 4);
     let elsewhere = call("inspect", json!({ "db_path": "/tmp/other.db" }));

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use nexus_router::http::ROUTES;
 use serde_json::json;
 
-use super::support::{ADAPTERS, Daemon, plan};
+use super::support::{ADAPTERS, Daemon, plan, until};
 
 /// Returns the status of the first answer among bytes; none if there is no answer.
 fn status(answer: &[u8]) -> Option<u16> {
@@ -233,4 +233,17 @@ fn slow_clients_are_not_waited_for() {
     assert_eq!(idle.response().status, 200);
     assert!(idle.is_closed());
     daemon.assert_alive();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let daemon = Daemon::start("[server]\nbody_timeout_ms = 300\n", &[]);
+    let mut deaf = daemon.connect();
+    deaf.stream().set_nonblocking(true).unwrap();
+    let ask = daemon.get("/openapi.json").bytes().repeat(1000);
+    // The daemon stops reading when it cannot write.
+    until("that nothing more is taken", || deaf.stream().write_all(&ask).err());
+    until("the end of the connection", || {
+        (daemon.get("/v1/status").ok()["connections"] == 1).then_some(())
+    });
 }

@@ -39,8 +39,7 @@ fn a_bundle_carries_a_run_to_another_daemon() {
     assert!(
         bundle.get("provenance").is_some() && bare.get("provenance").is_none_or(Value::is_null)
     );
-    let audit = to.audit();
-    let event = audit.iter().find(|event| event["kind"] == "run.imported").unwrap();
+    let event = to.audited(|event| event["kind"] == "run.imported");
     assert_eq!(event["payload"]["run_id"], run_id.as_str());
 }
 
@@ -94,9 +93,9 @@ fn a_bad_bundle_is_refused_and_nothing_of_it_is_kept() {
     ];
     for (bundle, code, pointer) in cases {
         let problem = target.post("/v1/bundles", &bundle).refused(422, code);
-        if pointer.is_some() {
+        if let Some(pointer) = pointer {
             let told = problem["pointer"].as_str().unwrap_or_else(|| panic!("{problem}"));
-            assert!(told.starts_with(pointer.unwrap()), "{problem}");
+            assert!(told.starts_with(pointer), "{problem}");
         }
     }
     let text = target.ask("POST", "/v1/bundles").body("{\"run\": ");

@@ -183,9 +183,6 @@ fn parameters_mean_what_the_document_says() {
                     "{path} {name}={number}"
                 );
                 let beyond = if bound == "minimum" { number - 1 } else { number + 1 };
-                if path.ends_with("/events") && bound == "maximum" {
-                    continue;
-                }
                 assert_eq!(status(&beyond.to_string()), 400, "{path} {name}={beyond}");
             }
             for value in schema["enum"].as_array().into_iter().flatten() {

@@ -260,6 +260,11 @@ impl Daemon {
         answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
+    /// Waits for an event of the audit log: whoever records does not wait for the disk.
+    pub fn audited(&self, fits: impl Fn(&Value) -> bool) -> Value {
+        until("the event in the audit log", || self.audit().into_iter().find(&fits))
+    }
+
     /// Returns the value of a metric with its labels, as it stands in the text.
     pub fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").send().text();
