@@ -75,7 +75,11 @@ async fn run(
             Accepted::Over(outcome) => *outcome,
             Accepted::UnderWay(mut run) => match tokio::time::timeout(time, run.outcome()).await {
                 Ok(outcome) => outcome?,
-                Err(_) => under_way(context, run.run_id()).await?,
+                Err(_) => match under_way(context, run.run_id()).await? {
+                    outcome if outcome.status == Status::Running => outcome,
+                    // It ended meanwhile; a bug is no answer then either.
+                    _ => run.outcome().await?,
+                },
             },
         },
     };
