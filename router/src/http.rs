@@ -10,6 +10,7 @@ mod events;
 mod guard;
 mod listen;
 mod openapi;
+mod patient;
 mod problem;
 mod reply;
 mod routes;

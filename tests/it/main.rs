@@ -7,6 +7,7 @@ mod check;
 mod cli;
 mod config_cli;
 mod corpus;
+mod daemon;
 mod docs;
 mod engine;
 mod faults;

@@ -25,6 +25,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// How often a stream without events shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// The largest number that every reader of JSON keeps.
+const MAX_NUMBER: i64 = i64::MAX >> 10;
+
 /// Streams the events of a run.
 pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
     let from = first(&context)?;
@@ -76,7 +79,10 @@ fn first(context: &Context) -> Result<u64, Problem> {
     };
     let wrong = || Problem::query("Last-Event-ID, or after, must be the number of an event");
     let last: i64 = last.trim().parse().map_err(|_| wrong())?;
-    u64::try_from(last.checked_add(1).ok_or_else(wrong)?).map_err(|_| wrong())
+    if last > MAX_NUMBER {
+        return Err(wrong());
+    }
+    u64::try_from(last + 1).map_err(|_| wrong())
 }
 
 fn is_over(tail: &Tail, next: u64) -> bool {

@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, request};
+use http::{HeaderMap, HeaderValue, StatusCode, request};
 use tracing::Instrument as _;
 
 use super::body::{Held, Memory};
@@ -103,20 +103,33 @@ pub(super) fn app(service: &Service) -> Router {
     for (path, methods) in paths {
         app = app.route(path, methods);
     }
-    app.fallback(async |method: Method, uri: Uri| {
-        let detail = format!("there is no {method} {}", uri.path());
-        Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail)
+    let (absent, barred) = (service.clone(), service.clone());
+    app.fallback(move |request: Request| {
+        let detail = format!("there is no {} {}", request.method(), request.uri().path());
+        let problem = Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail);
+        std::future::ready(no_route(&absent, &request, problem))
     })
-    .method_not_allowed_fallback({
-        let service = service.clone();
-        async move |request: Request| {
-            cors::preflight(&service, &request).unwrap_or_else(|| {
-                let detail = format!("{} does not take {}", request.uri().path(), request.method());
-                let status = StatusCode::METHOD_NOT_ALLOWED;
-                Problem::new(status, "METHOD_NOT_ALLOWED", detail).into_response()
-            })
-        }
+    .method_not_allowed_fallback(move |request: Request| {
+        let answer = cors::preflight(&barred, &request).unwrap_or_else(|| {
+            let detail = format!("{} does not take {}", request.uri().path(), request.method());
+            let status = StatusCode::METHOD_NOT_ALLOWED;
+            let problem = Problem::new(status, "METHOD_NOT_ALLOWED", detail);
+            no_route(&barred, &request, problem).into_response()
+        });
+        std::future::ready(answer)
     })
+}
+
+/// Tells that there is no such route, but not to pages that a browser was tricked into.
+fn no_route(service: &Service, request: &Request, problem: Problem) -> Problem {
+    let peer = request.extensions().get::<Peer>();
+    let tls = peer.is_some_and(|peer| peer.tls);
+    let Err(refused) = service.standing().guard.check_headers(request.headers(), tls) else {
+        return problem;
+    };
+    let (denial, from) = (Denial::from(refused), peer.map(|peer| peer.address.ip().to_string()));
+    service.refused(&denial, "no route", &from.unwrap_or_default(), None);
+    Problem::from(&denial)
 }
 
 /// Answers a request of a route, and tells that it did.

@@ -18,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::problem::Problem;
+use super::patient::Patient;
+use super::problem::{MEDIA_TYPE, Problem};
 use super::{Peer, tls};
 use crate::code;
 use crate::config::{self, Listener};
@@ -167,17 +168,23 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(stream, 3)?)
 }
 
-/// Tells a client that there are too many connections, without reading what it wants.
+/// Tells a client that there are too many connections, without looking at what it wants.
 async fn turn_away(mut stream: TcpStream) {
-    let body = "{\"code\":\"TOO_MANY_CONNECTIONS\",\"status\":503}";
+    let detail = "there are as many connections as there may be";
+    let status = http::StatusCode::SERVICE_UNAVAILABLE;
+    let body = Problem::new(status, "TOO_MANY_CONNECTIONS", detail).text();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-         content-type: application/problem+json\r\ncontent-length: {}\r\n\r\n{body}",
+         content-type: {MEDIA_TYPE}\r\ncache-control: no-store\r\n\
+         x-content-type-options: nosniff\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let told = async {
         stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
+        stream.shutdown().await?;
+        // If there is something left to read, the system breaks the connection off, and the answer may be
+        // lost.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
     // Whoever does not listen is not waited for.
     drop(tokio::time::timeout(Duration::from_secs(1), told).await);
@@ -196,7 +203,11 @@ async fn connection(
         request.extensions_mut().insert(peer);
         async move { Ok::<_, std::convert::Infallible>(answer(&mut app, request).await) }
     });
-    let header_timeout = service.standing().server.header_timeout;
+    let standing = service.standing();
+    // Who takes as long to read as a body may take to come is not there any more.
+    let stream = Patient::new(stream, standing.server.body_timeout);
+    let header_timeout = standing.server.header_timeout;
+    drop(standing);
     // Who comes during the drain asks whether there is one, and gets one answer.
     let late = service.is_draining();
     let connection = http1::Builder::new()

@@ -94,11 +94,16 @@ impl Problem {
         }
         object.into()
     }
+
+    /// Returns the body.
+    pub(super) fn text(&self) -> String {
+        json::to_compact(&self.to_json())
+    }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json::to_compact(&self.to_json());
+        let body = self.text();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));

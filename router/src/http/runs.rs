@@ -12,7 +12,7 @@ use super::reply;
 use crate::access::Scope;
 use crate::bundle::{self, ImportOptions, Imported, Provenance, Source};
 use crate::caller::Caller;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::inspect;
 use crate::json::{self, Limits, Object, Value};
 use crate::outcome::Outcome;
@@ -75,7 +75,11 @@ async fn run(
             Accepted::Over(outcome) => *outcome,
             Accepted::UnderWay(mut run) => match tokio::time::timeout(time, run.outcome()).await {
                 Ok(outcome) => outcome?,
-                Err(_) => under_way(context, run.run_id()).await?,
+                Err(_) => match under_way(context, run.run_id()).await? {
+                    outcome if outcome.status == Status::Running => outcome,
+                    // It ended meanwhile; a bug is no answer then either.
+                    _ => run.outcome().await?,
+                },
             },
         },
     };
@@ -158,7 +162,7 @@ fn cancels(context: &Context) -> Result<bool, Problem> {
 }
 
 /// Puts the key of the header into a request that has none.
-fn add_key(context: &Context, request: &mut Value) -> Result<(), Problem> {
+pub(super) fn add_key(context: &Context, request: &mut Value) -> Result<(), Problem> {
     let (Some(key), Value::Object(members)) = (idempotency_key(context)?, request) else {
         return Ok(());
     };
@@ -178,8 +182,8 @@ pub(super) fn idempotency_key(context: &Context) -> Result<Option<&str>, Problem
     // As a structured field it stands in quotes; most clients send it plain.
     let key = header.to_str().ok().map(|text| text.trim().trim_matches('"'));
     match key {
-        Some(key) if (1..=255).contains(&key.len()) => Ok(Some(key)),
-        _ => Err(Problem::query("Idempotency-Key must have 1 to 255 visible characters")),
+        Some(key) if (1..=256).contains(&key.len()) => Ok(Some(key)),
+        _ => Err(Problem::query("Idempotency-Key must have 1 to 256 visible characters")),
     }
 }
 
@@ -192,10 +196,17 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
                 .ok_or_else(|| Problem::query("status must be RUNNING, COMPLETED or FAILED"))?,
         ),
     };
+    let since = match context.query("since") {
+        None => None,
+        Some(text) => Some(Timestamp::parse(text).ok_or_else(|| {
+            Problem::query("since must be a time such as 2026-07-01T12:00:00Z")
+                .hint("in a query, + is written %2B")
+        })?),
+    };
     let filter = Filter {
         run_id: None,
         status,
-        since: context.query("since").map(str::to_owned),
+        since: since.map(|since| since.to_string()),
         limit: number(&context, "limit", 1..=1000)?.unwrap_or(50),
         offset: number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
     };

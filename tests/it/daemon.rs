@@ -1,0 +1,14 @@
+//! The daemon through its HTTP interface, as the built program.
+
+mod access;
+mod adapters;
+mod api;
+mod bad_input;
+mod client;
+mod events;
+mod limits;
+mod moving;
+mod openapi;
+mod starting;
+mod support;
+mod trace;

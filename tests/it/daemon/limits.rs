@@ -1,0 +1,176 @@
+//! What there may only be so much of: requests, bytes, connections, runs.
+
+use std::io::Write as _;
+
+use serde_json::json;
+
+use super::support::{ADAPTERS, Daemon, Stage, plan, until};
+use nexus_router::access::Scope;
+
+#[test]
+fn who_asks_too_often_is_told_when_to_come_again() {
+    let limits = "[[tokens]]\nname = \"read\"\nrequests_per_second = 1\nburst = 1\n";
+    let daemon = Daemon::start(limits, &[]);
+    let ask = |name: &str| daemon.get("/v1/runs").by(name).send();
+    let first = until("a refusal", || Some(ask("read")).filter(|answer| answer.status == 429));
+    assert_eq!(first.json()["code"], "RATE_LIMITED");
+    assert!(first.header("retry-after").is_some(), "{first:?}");
+    // The others have their own measure, and what is public has none.
+    for _ in 0..20 {
+        assert_eq!(ask("run").status, 200);
+        assert_eq!(daemon.get("/healthz").by("read").send().status, 200);
+    }
+    until("another turn", || (ask("read").status == 200).then_some(()));
+    assert!(daemon.metric("nexus_router_refused_total{reason=\"RATE_LIMITED\"}") >= 1.0);
+    daemon.audited(|event| event["payload"]["reason"] == "RATE_LIMITED");
+}
+
+#[test]
+fn bodies_have_a_largest_size() {
+    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 8192\nbodies_bytes = 8192\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let head = |path: &str, more: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{more}\r\n\r\n",
+            daemon.token("admin")
+        )
+    };
+    // Declared: refused before anything of it is there.
+    for size in ["4097", "99999999999", "9223372036854775807"] {
+        let mut wire = daemon.connect();
+        let head = head("/v1/runs", &format!("Content-Length: {size}"));
+        wire.stream().write_all(head.as_bytes()).unwrap();
+        let answer = wire.response();
+        assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("BODY_TOO_LARGE")));
+    }
+    // Not declared: refused when it is too much.
+    let mut wire = daemon.connect();
+    wire.stream().write_all(head("/v1/runs", "Transfer-Encoding: chunked").as_bytes()).unwrap();
+    for _ in 0..5 {
+        let chunk = format!("400\r\n{}\r\n", " ".repeat(1024));
+        wire.stream().write_all(chunk.as_bytes()).unwrap();
+    }
+    let answer = wire.response();
+    assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("BODY_TOO_LARGE")));
+    // As large as may be.
+    let mut body = plan("echo", "t", "m").to_string();
+    body.push_str(&" ".repeat(4096 - body.len()));
+    assert_eq!(daemon.ask("POST", "/v1/runs").body(body.clone()).ok()["status"], "COMPLETED");
+    body.push(' ');
+    daemon.ask("POST", "/v1/runs").body(body.clone()).refused(413, "BODY_TOO_LARGE");
+    // Bundles have a limit of their own.
+    let bundle = daemon.ask("POST", "/v1/bundles").body(body).send();
+    assert_eq!(bundle.status, 422, "{bundle:?}");
+    daemon.ask("POST", "/v1/bundles").body(" ".repeat(8193)).refused(413, "BODY_TOO_LARGE");
+    // Who expects to be told is told before it sends anything.
+    let mut wire = daemon.connect();
+    let expecting = head("/v1/runs", "Content-Length: 4097\r\nExpect: 100-continue");
+    wire.stream().write_all(expecting.as_bytes()).unwrap();
+    assert_eq!(wire.response().status, 413);
+    daemon.assert_alive();
+}
+
+#[test]
+fn bodies_together_take_no_more_than_their_memory() {
+    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 4096\nbodies_bytes = 4096\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let ask = daemon.post("/v1/runs", &plan("echo", "t", "m"));
+    // One request holds all of it, because it does not say how much it needs. It may come when another
+    // still has some, and is refused itself then.
+    let head = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Transfer-Encoding: chunked\r\n\r\n",
+        daemon.token("admin")
+    );
+    let mut holders = Vec::new();
+    until("a refusal", || {
+        let mut holder = daemon.connect();
+        holder.stream().write_all(head.as_bytes()).unwrap();
+        holders.push(holder);
+        (ask.send().status == 503).then_some(())
+    });
+    ask.refused(503, "OVERLOADED");
+    // Requests without a body need none.
+    assert_eq!(daemon.get("/v1/runs").send().status, 200);
+    drop(holders);
+    until("room", || (ask.send().status == 200).then_some(()));
+}
+
+#[test]
+fn there_are_only_so_many_connections() {
+    let daemon = Daemon::start(&format!("{ADAPTERS}[server]\nconnections = 4\n"), &[]);
+    // A connection counts until the daemon has seen its end.
+    let mut held = Vec::new();
+    let refused = until("a refusal", || {
+        let mut wire = daemon.get("/healthz").begin();
+        let answer = wire.response();
+        if answer.status == 200 {
+            held.push(wire);
+            return None;
+        }
+        Some(answer)
+    });
+    assert_eq!(held.len(), 4);
+    let problem = refused.json();
+    assert_eq!((refused.status, &problem["code"]), (503, &json!("TOO_MANY_CONNECTIONS")));
+    assert_eq!(refused.header("connection"), Some("close"));
+    // Those that are there go on.
+    let bytes = daemon.get("/metrics").bytes();
+    held[0].stream().write_all(&bytes).unwrap();
+    let metrics = held[0].response().text();
+    assert!(
+        metrics.contains("nexus_router_refused_total{reason=\"TOO_MANY_CONNECTIONS\"} 1\n"),
+        "{metrics}"
+    );
+    drop(held);
+    until("room", || {
+        let mut wire = daemon.get("/healthz").begin();
+        (wire.response().status == 200).then_some(())
+    });
+    until("that all are gone", || {
+        let answer = daemon.get("/v1/status").begin().response();
+        (answer.status == 200 && answer.json()["connections"] == 1).then_some(())
+    });
+    daemon.assert_alive();
+}
+
+#[test]
+fn there_are_only_so_many_runs() {
+    let daemon = Daemon::start(&format!("{ADAPTERS}[limits]\nruns_in_flight = 1\n"), &[]);
+    let run_id = daemon.hold();
+    let ask = daemon.post("/v1/runs", &plan("echo", "t", "m"));
+    ask.refused(503, "ROUTER_BUSY");
+    let status = daemon.get("/v1/status").ok();
+    assert_eq!((&status["runs_in_flight"], &status["runs_limit"]), (&json!(1), &json!(1)));
+    daemon.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).send();
+    daemon.ended(&run_id);
+    until("a place", || (ask.send().status == 200).then_some(()));
+}
+
+#[test]
+fn a_reload_changes_limits_and_a_broken_file_changes_nothing() {
+    let mut stage = Stage::new(ADAPTERS);
+    stage.token("slow", Scope::Read);
+    let daemon = stage.start(&[]);
+    daemon
+        .stage
+        .configure(&format!("{ADAPTERS}[policy]\napply = false\n[log]\nformat = \"json\"\n"));
+    // The daemon may have seen the change by itself.
+    let reloaded = daemon.ask("POST", "/v1/reload").ok();
+    assert_eq!(reloaded["added"], json!([]));
+    let run = daemon.post("/v1/runs", &plan("echo", "t", "m")).ok();
+    assert_eq!(run["status"], "FAILED", "{run}");
+    daemon.stage.configure("adapter = 1\n");
+    let problem = daemon.ask("POST", "/v1/reload").refused(422, "CONFIG_FILE_INVALID");
+    assert!(problem["detail"].as_str().unwrap().contains("router.toml"), "{problem}");
+    assert_eq!(daemon.get("/v1/adapters").ok()["total"], 4);
+    let audit = daemon.audit();
+    let kinds: Vec<&str> = audit.iter().filter_map(|event| event["kind"].as_str()).collect();
+    assert!(kinds.contains(&"config.reloaded") && kinds.contains(&"config.refused"), "{kinds:?}");
+    let level = daemon.ask("PUT", "/v1/log").json(&json!({ "level": "debug" })).ok();
+    assert_eq!(level, json!({ "level": "debug" }));
+    assert_eq!(daemon.get("/v1/log").ok(), level);
+    let problem = daemon.ask("PUT", "/v1/log").json(&json!({ "level": "loud" })).send();
+    assert_eq!((problem.status, &problem.json()["pointer"]), (422, &json!("/level")));
+    daemon.ask("PUT", "/v1/log").json(&json!({ "levels": 1 })).refused(422, "REQUEST_INVALID");
+}

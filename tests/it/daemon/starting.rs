@@ -1,0 +1,145 @@
+//! Daemons that must not start, and listeners beyond this machine.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::support::{ADAPTERS, Daemon, Stage};
+use crate::support::workspace;
+
+const LISTEN: [&str; 4] = ["--data-dir", "data", "--listen", "127.0.0.1:0"];
+
+/// Holds against each other what a start says, and what it leaves.
+fn assert_refused(stage: &Stage, arguments: &[&str], code: &str, said: &[&str]) {
+    let run = stage.refused(arguments);
+    let told = run.stderr();
+    assert_eq!(run.code(), 2, "{told}");
+    assert!(told.contains(&format!("error[{code}]: ")), "{told}");
+    assert!(told.contains("hint: "), "{told}");
+    for said in said {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    assert_eq!(run.stdout(), "");
+    assert!(!stage.path("data").exists(), "something was made: {told}");
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let arguments = ["--data-dir", "data", "--listen", &address];
+    assert_refused(&Stage::bare(ADAPTERS), &arguments, "LISTEN_FAILED", &[&address]);
+
+    for (config, code, said) in [
+        ("[serverr]\n", "CONFIG_FILE_INVALID", "server"),
+        ("[server]\nconections = 1\n", "CONFIG_FILE_INVALID", "connections"),
+        ("[server]\nconnections = 'x'\n", "CONFIG_FILE_INVALID", "line 2"),
+        ("[server\n", "CONFIG_FILE_INVALID", "router.toml"),
+        ("[[adapters]]\nref = 'no_such_library:x'\n", "LIBRARY_NOT_FOUND", "no_such_library"),
+        (
+            "[[adapters]]\nref = 'bad_adapters:no_such_factory'\n",
+            "FACTORY_NOT_FOUND",
+            "no_such_factory",
+        ),
+        (
+            "[[tools]]\nname = 'x'\ndescription = 'x'\nadapter = 'nobody'\nmethod = 'm'\n",
+            "UNKNOWN_ADAPTER",
+            "nobody",
+        ),
+        ("default_adapter = 'nobody'\n", "UNKNOWN_ADAPTER", "nobody"),
+    ] {
+        assert_refused(&Stage::bare(config), &LISTEN, code, &[said]);
+    }
+    let missing = "[[listeners]]\ntls_cert = 'no.pem'\ntls_key = 'no.pem'\n";
+    assert_refused(&Stage::bare(missing), &LISTEN, "TLS_FILES_INVALID", &["no.pem"]);
+    let stage = Stage::bare("[[listeners]]\ntls_cert = 'empty'\ntls_key = 'empty'\n");
+    std::fs::write(stage.path("empty"), "").unwrap();
+    assert_refused(&stage, &LISTEN, "TLS_FILES_INVALID", &["empty"]);
+    let run = Stage::bare("").refused(&["--listen", "nonsense"]);
+    assert!(run.code() == 2 && run.stderr().contains("HOST:PORT"), "{}", run.stderr());
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_written_is_told() {
+    let stage = Stage::bare("");
+    std::fs::write(stage.path("file"), "").unwrap();
+    let run = stage.refused(&["--listen", "127.0.0.1:0", "--data-dir", "file/data"]);
+    assert_eq!(run.code(), 2, "{}", run.stderr());
+    assert!(run.stderr().contains("file/data"), "{}", run.stderr());
+    if rustix::process::geteuid().is_root() {
+        // Nothing is closed to this user.
+        return;
+    }
+    std::fs::create_dir(stage.path("closed")).unwrap();
+    std::fs::set_permissions(stage.path("closed"), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let run = stage.refused(&["--listen", "127.0.0.1:0", "--data-dir", "closed/data"]);
+    assert!(run.code() == 2 && run.stderr().contains("closed/data"), "{}", run.stderr());
+}
+
+#[test]
+fn strangers_are_let_in_only_when_the_operator_says_so_by_name() {
+    let anywhere = ["--data-dir", "data", "--listen", "0.0.0.0:0"];
+    let (plain, open) = ("--allow-remote-plaintext", "--allow-remote-without-tokens");
+    for (more, said) in [
+        (&[][..], &["tls_cert and tls_key", "allow_remote_plaintext"][..]),
+        (
+            &["--no-tokens"],
+            &["tls_cert and tls_key", "allow_remote_without_tokens", "tokens = true"],
+        ),
+        (&["--no-tokens", plain], &["allow_remote_without_tokens"]),
+        (&["--no-tokens", open], &["allow_remote_plaintext"]),
+    ] {
+        let said = [said, &["0.0.0.0", "or listen on 127.0.0.1 alone"]].concat();
+        assert_refused(&Stage::bare(""), &[&anywhere[..], more].concat(), "LISTENER_UNSAFE", &said);
+    }
+    for more in [&[plain][..], &["--no-tokens", plain, open]] {
+        let daemon = Daemon::start(ADAPTERS, &[&anywhere[2..], more].concat());
+        daemon.assert_alive();
+        let refused = daemon.get("/healthz").header("Host", "evil.com");
+        refused.refused(403, "HOST_REFUSED");
+        assert_eq!(daemon.get("/v1/runs").by_nobody().send().status == 401, more.len() == 1);
+    }
+}
+
+#[test]
+fn a_listener_with_a_certificate_speaks_tls() {
+    let files = workspace().join("tests/golden/tls");
+    let config = format!(
+        "[[listeners]]\naddress = \"0.0.0.0:0\"\ntls_cert = \"{0}/cert.pem\"\ntls_key = \"{0}/key.pem\"\n",
+        files.display()
+    );
+    let daemon = Daemon::start(&config, &["--listen", "0.0.0.0:0"]);
+    assert!(daemon.stdout().contains("https://0.0.0.0:"), "{}", daemon.stdout());
+    let certificate = std::fs::read(files.join("cert.pem")).unwrap();
+    let agent = |trusted: Vec<ureq::tls::Certificate<'static>>| {
+        let tls = ureq::tls::TlsConfig::builder()
+            .root_certs(ureq::tls::RootCerts::Specific(Arc::new(trusted)))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false);
+        ureq::Agent::new_with_config(config.build())
+    };
+    let trusting = agent(vec![ureq::tls::Certificate::from_pem(&certificate).unwrap()]);
+    let url = format!("https://localhost:{}", daemon.address.port());
+    let mut answer = trusting.get(format!("{url}/healthz")).call().unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.body_mut().read_to_string().unwrap(), "{\"status\":\"ok\"}");
+    let bearer = format!("Bearer {}", daemon.token("read"));
+    let mut answer =
+        trusting.get(format!("{url}/v1/status")).header("Authorization", bearer).call().unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["you"]["name"], "read", "{status}");
+    assert_eq!(trusting.get(format!("{url}/v1/status")).call().unwrap().status(), 401);
+    // A page that came in the clear does not speak for one that came over TLS.
+    let page = trusting.get(format!("{url}/healthz"));
+    let page = page.header("Origin", format!("http://localhost:{}", daemon.address.port()));
+    assert_eq!(page.call().unwrap().status(), 403);
+    assert!(agent(Vec::new()).get(format!("{url}/healthz")).call().is_err());
+    // Who does not speak TLS gets no answer, and takes nobody's place.
+    let answer = daemon.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    assert_eq!(trusting.get(format!("{url}/healthz")).call().unwrap().status(), 200);
+}
