@@ -28,10 +28,11 @@ use crate::telemetry::Telemetry;
 pub use counted::Counted;
 pub use error::Error;
 pub use standing::Standing;
-pub use watch::{Watch, watch};
+pub use watch::watch;
 
 use process::process;
 use standing::needs_restart;
+use watch::{Mark, mark};
 
 /// The file with the text of the first token, in the data directory.
 pub const FIRST_TOKEN: &str = "admin.token";
@@ -59,6 +60,8 @@ struct Inner {
     standing: RwLock<Arc<Standing>>,
     /// One reload at a time.
     reloading: Mutex<()>,
+    /// The state of the configuration file before it was read last.
+    seen: Mutex<Mark>,
     examinations: Semaphore,
     connections: AtomicUsize,
     streams: AtomicUsize,
@@ -87,6 +90,8 @@ impl Service {
     /// When anything of that is not possible.
     pub fn start(parts: Parts) -> Result<Self, Error> {
         let Parts { app, environment, telemetry, tokens } = parts;
+        // It was read a moment ago; what changes while the adapters are loaded is seen later.
+        let seen = app.config().source.as_deref().and_then(mark);
         let router = app.router(Absent::Create)?;
         let store = app.store(Absent::Create)?;
         let clock = Clock::System;
@@ -111,6 +116,7 @@ impl Service {
             buckets: Buckets::default(),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
+            seen: Mutex::new(seen),
             examinations: Semaphore::new(EXAMINATIONS),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
@@ -337,6 +343,9 @@ impl Service {
 
     fn reload_once(&self) -> Result<Reloaded, Error> {
         let before = self.inner.app.config();
+        let mut seen = self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = before.source.as_deref().and_then(mark);
+        drop(seen);
         let config = ConfigFile::find(before.source.as_deref(), &self.inner.environment)?;
         self.inner.telemetry.check_level(&config.log.level)?;
         let later = needs_restart(&before, &config);
@@ -351,6 +360,11 @@ impl Service {
         let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(standing);
         Ok(Reloaded { changes, later })
+    }
+
+    /// Returns the state of the configuration file before it was read last.
+    fn seen(&self) -> Mark {
+        *self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the tokens again if their file changed.

@@ -75,7 +75,8 @@ impl Books {
         assert!(ended.success(), "{ended}");
         let file = directory.join("data/runs.db");
         let store = Store::open_read_only(&file).unwrap();
-        let runs = store.list(&Filter { limit: usize::MAX >> 12, ..Filter::default() }).unwrap().runs;
+        let runs =
+            store.list(&Filter { limit: usize::MAX >> 12, ..Filter::default() }).unwrap().runs;
         let mut known: HashMap<&str, Status> = HashMap::new();
         let mut goals: HashMap<&str, usize> = HashMap::new();
         for run in &runs {

@@ -142,7 +142,9 @@ impl Client {
 
     /// Says whether the server has closed the connection, once it does or says something.
     pub fn is_closed(&mut self) -> bool {
-        self.connection().and_then(|connection| Ok(connection.fill_buf()?.is_empty())).unwrap_or(true)
+        self.connection()
+            .and_then(|connection| Ok(connection.fill_buf()?.is_empty()))
+            .unwrap_or(true)
     }
 
     /// Opens the connection and sends nothing.

@@ -119,6 +119,13 @@ impl Daemon {
     pub fn holding(&self) -> Holding {
         holding(self.process.id())
     }
+
+    /// Returns what it holds when it has no connection any more.
+    pub fn holding_alone(&self) -> Holding {
+        let port = self.address.port();
+        until("the end of every connection", || (connections(port) == 0).then_some(()));
+        self.holding()
+    }
 }
 
 impl Drop for Daemon {
@@ -166,6 +173,20 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < end, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Counts the connections of a server's port that a process holds.
+fn connections(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let port = format!(":{port:04X}");
+    let is_held = |line: &&str| {
+        let mut columns = line.split_whitespace().skip(1);
+        let (address, _, state) = (columns.next(), columns.next(), columns.next());
+        // Those that listen, and those that nobody holds any more, are none.
+        let ours = address.is_some_and(|address| address.ends_with(&port));
+        ours && state != Some("0A") && columns.nth(5) != Some("0")
+    };
+    table.lines().skip(1).filter(is_held).count()
 }
 
 fn holding(pid: u32) -> Holding {
