@@ -110,6 +110,10 @@ impl Daemon {
         until("the end of the daemon", || process.try_wait().unwrap())
     }
 
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Kills it without a warning.
     pub fn kill(mut self) {
         self.process.kill().unwrap();
