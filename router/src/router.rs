@@ -4,17 +4,17 @@ mod answer;
 mod carried;
 mod error;
 mod live;
+mod places;
 mod recorded;
 mod submission;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
@@ -39,6 +39,7 @@ pub use submission::{Accepted, Submission, UnderWay};
 use answer::answer;
 use carried::Carried;
 use live::Live;
+use places::{Place, Places};
 use recorded::{claim, redact};
 
 /// Runs that may be under way at once, by default.
@@ -94,8 +95,7 @@ struct Inner {
     clock: Clock,
     /// Replaced as a whole; a run keeps to what it began with.
     around: RwLock<Arc<Surroundings>>,
-    in_flight: Arc<Semaphore>,
-    limit: AtomicUsize,
+    places: Places,
     live: Mutex<HashMap<String, Arc<Cancel>>>,
     runtime: Option<Runtime>,
 }
@@ -128,13 +128,11 @@ impl Router {
             .build()
             .map_err(|error| Error::Threads(error.to_string()))?;
         let around = surroundings(runtime.handle(), registry, options, None);
-        let runs_in_flight = runs_in_flight.min(Semaphore::MAX_PERMITS);
         let inner = Inner {
             store,
             clock,
             around: RwLock::new(Arc::new(around)),
-            in_flight: Arc::new(Semaphore::new(runs_in_flight)),
-            limit: AtomicUsize::new(runs_in_flight),
+            places: Places::new(runs_in_flight),
             live: Mutex::default(),
             runtime: Some(runtime),
         };
@@ -161,13 +159,13 @@ impl Router {
     pub fn replace(&self, registry: Registry, options: Options) -> Result<(), Error> {
         registry.get_default()?;
         let Some(runtime) = &self.inner.runtime else { return Ok(()) };
-        let limit = options.runs_in_flight.min(Semaphore::MAX_PERMITS);
+        let limit = options.runs_in_flight;
         let before = self.inner.around();
         let around = surroundings(runtime.handle(), registry, options, Some(&before.host));
         let mut place = self.inner.around.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(around);
         drop(place);
-        self.inner.limit_runs(limit, runtime);
+        self.inner.places.resize(limit, runtime);
         drop(runtime.spawn(retire(before)));
         Ok(())
     }
@@ -181,13 +179,13 @@ impl Router {
     /// Returns how many runs may be under way.
     #[must_use]
     pub fn runs_limit(&self) -> usize {
-        self.inner.limit.load(Ordering::Relaxed)
+        self.inner.places.limit()
     }
 
     /// Returns how many runs are under way.
     #[must_use]
     pub fn runs_in_flight(&self) -> usize {
-        self.runs_limit().saturating_sub(self.inner.in_flight.available_permits())
+        self.inner.places.taken()
     }
 
     /// Carries out a request. The answer comes when its record is durable. A run goes on to its end also
@@ -197,9 +195,9 @@ impl Router {
     /// See [`Error`]. An operational error of an adapter is none: the outcome tells it.
     pub async fn run(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
         let submission = request.into();
-        let permit = self.inner.enter()?;
+        let place = self.inner.enter()?;
         let span = submission.span();
-        let run = Arc::clone(&self.inner).run(submission, permit, Commits::Together, None);
+        let run = Arc::clone(&self.inner).run(submission, place, Commits::Together, None);
         Carried::new(&self.inner, run.instrument(span)).await
     }
 
@@ -210,12 +208,12 @@ impl Router {
     /// As [`run`](Self::run), for what is known by then.
     pub async fn accept(&self, request: impl Into<Submission>) -> Result<Accepted, Error> {
         let submission = request.into();
-        let permit = self.inner.enter()?;
+        let place = self.inner.enter()?;
         let Some(runtime) = &self.inner.runtime else { return Err(closed()) };
         let (accepted, told) = oneshot::channel();
         let (run_id, span) = (submission.run_id.clone(), submission.span());
         let run = Arc::clone(&self.inner);
-        let run = run.run(submission, permit, Commits::Together, Some(accepted)).instrument(span);
+        let run = run.run(submission, place, Commits::Together, Some(accepted)).instrument(span);
         let mut run = UnderWay { run_id, task: runtime.spawn(run) };
         match told.await {
             Ok(()) => Ok(Accepted::UnderWay(run)),
@@ -228,8 +226,8 @@ impl Router {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_blocking(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
-        let permit = self.inner.enter()?;
-        self.wait(Arc::clone(&self.inner).run(request.into(), permit, Commits::Here, None))
+        let place = self.inner.enter()?;
+        self.wait(Arc::clone(&self.inner).run(request.into(), place, Commits::Here, None))
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -270,9 +268,9 @@ impl Router {
                     let inner = Arc::clone(&inner);
                     tokio::spawn(async move {
                         // They have their turn among all others.
-                        let permit = inner.in_flight.acquire().await.ok();
+                        let place = inner.places.wait().await;
                         let recovered = inner.recover(&orphan, resumable).await;
-                        drop(permit);
+                        drop(place);
                         recovered
                     })
                 })
@@ -299,39 +297,18 @@ impl Router {
 }
 
 impl Inner {
-    fn enter(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let permit = Arc::clone(&self.in_flight).try_acquire_owned();
-        permit.map_err(|_| Error::Busy { limit: self.limit.load(Ordering::Relaxed) })
+    fn enter(&self) -> Result<Place, Error> {
+        self.places.take().ok_or_else(|| Error::Busy { limit: self.places.limit() })
     }
 
     fn around(&self) -> Arc<Surroundings> {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets more or fewer runs be under way. Those that are too many now are let finish.
-    fn limit_runs(&self, limit: usize, runtime: &Runtime) {
-        let before = self.limit.swap(limit, Ordering::Relaxed);
-        if let Some(more) = limit.checked_sub(before) {
-            return self.in_flight.add_permits(more);
-        }
-        let fewer = before - limit;
-        let rest = fewer - self.in_flight.forget_permits(fewer);
-        if let Ok(rest) = u32::try_from(rest)
-            && rest > 0
-        {
-            let in_flight = Arc::clone(&self.in_flight);
-            drop(runtime.spawn(async move {
-                if let Ok(permits) = in_flight.acquire_many(rest).await {
-                    permits.forget();
-                }
-            }));
-        }
-    }
-
     async fn run(
         self: Arc<Self>,
         submission: Submission,
-        permit: OwnedSemaphorePermit,
+        place: Place,
         commits: Commits,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
@@ -364,7 +341,7 @@ impl Inner {
         let status = status.unwrap_or("ERROR");
         around.metrics.run_ended(mode, status, begun.elapsed());
         tracing::debug!(status, "the run is over");
-        drop((live, permit));
+        drop((live, place));
         answer
     }
 

@@ -85,6 +85,13 @@ impl Secrets {
         Self::of(known.named, known.hidden)
     }
 
+    /// Adds every value of `others` to those that must never be shown.
+    #[must_use]
+    pub(crate) fn with_values_of(self, others: &Self) -> Self {
+        let values = others.0.named.values().chain(&others.0.hidden);
+        self.with_hidden_values(values.cloned())
+    }
+
     fn of(named: BTreeMap<String, String>, hidden: Vec<String>) -> Self {
         let needles = Needles::of(named.values().chain(&hidden));
         Self(Arc::new(Known { named, hidden, needles }))

@@ -28,10 +28,11 @@ use crate::telemetry::Telemetry;
 pub use counted::Counted;
 pub use error::Error;
 pub use standing::Standing;
-pub use watch::{Watch, watch};
+pub use watch::watch;
 
 use process::process;
 use standing::needs_restart;
+use watch::{Mark, mark};
 
 /// The file with the text of the first token, in the data directory.
 pub const FIRST_TOKEN: &str = "admin.token";
@@ -61,6 +62,8 @@ struct Inner {
     standing: RwLock<Arc<Standing>>,
     /// One reload at a time.
     reloading: Mutex<()>,
+    /// The state of the configuration file before it was read last.
+    seen: Mutex<Mark>,
     examinations: Semaphore,
     turns: Arc<Semaphore>,
     connections: AtomicUsize,
@@ -90,6 +93,8 @@ impl Service {
     /// When anything of that is not possible.
     pub fn start(parts: Parts) -> Result<Self, Error> {
         let Parts { app, environment, telemetry, tokens } = parts;
+        // It was read a moment ago; what changes while the adapters are loaded is seen later.
+        let seen = app.config().source.as_deref().and_then(mark);
         let router = app.router(Absent::Create)?;
         let store = app.store(Absent::Create)?;
         let clock = Clock::System;
@@ -114,6 +119,7 @@ impl Service {
             buckets: Buckets::default(),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
+            seen: Mutex::new(seen),
             examinations: Semaphore::new(EXAMINATIONS),
             turns: Arc::new(Semaphore::new(TURNS)),
             connections: AtomicUsize::new(0),
@@ -341,6 +347,9 @@ impl Service {
 
     fn reload_once(&self) -> Result<Reloaded, Error> {
         let before = self.inner.app.config();
+        let mut seen = self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = before.source.as_deref().and_then(mark);
+        drop(seen);
         let config = ConfigFile::find(before.source.as_deref(), &self.inner.environment)?;
         self.inner.telemetry.check_level(&config.log.level)?;
         let later = needs_restart(&before, &config);
@@ -355,6 +364,11 @@ impl Service {
         let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(standing);
         Ok(Reloaded { changes, later })
+    }
+
+    /// Returns the state of the configuration file before it was read last.
+    fn seen(&self) -> Mark {
+        *self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the tokens again if their file changed.

@@ -14,6 +14,7 @@ mod faults;
 mod golden;
 mod golden_runs;
 mod inspect;
+mod life;
 mod load;
 mod mimic;
 mod readme;

@@ -81,21 +81,30 @@ impl Fleet {
         let given = wanted.iter().filter_map(|(_, config)| config.as_object());
         let secrets = secrets.with_hidden_values(given.flat_map(secret_values));
         let loader = Loader { notices: scrubbed(&loader.notices, hidden), ..loader.clone() };
-        // What adapters say while they are made must be free of the new secrets already.
-        let former = hide(hidden, secrets.clone());
-        let loaded = wanted
-            .iter()
-            .map(|(entry, config)| {
-                let adapter = same(&loader, before, entry, config)
-                    .map_or_else(|| loader.load(&load_request(entry, config)), Ok);
-                let adapter = adapter.map_err(|error| without(&secrets, &error))?;
-                Ok(Member { entry: (*entry).clone(), config: config.clone(), adapter })
-            })
-            .collect::<Result<Vec<Member>, Error>>();
-        let mut members = loaded.inspect_err(|_| drop(hide(hidden, former)))?;
+        // What adapters say while they are made must be free of the new secrets already, and adapters that
+        // are replaced may still be carrying out a call with the old ones.
+        let former = hide(hidden, |former| secrets.clone().with_values_of(former));
+        let fleet = Self::assemble((config, named), &loader, &wanted, secrets, (discover, before));
+        fleet.inspect_err(|_| drop(hide(hidden, |_| former)))
+    }
+
+    fn assemble(
+        (config, named): (&ConfigFile, &[AdapterEntry]),
+        loader: &Loader,
+        wanted: &[(&AdapterEntry, Value)],
+        secrets: Secrets,
+        (discover, before): (bool, Option<&Self>),
+    ) -> Result<Self, Error> {
+        let loaded = wanted.iter().map(|(entry, config)| {
+            let adapter = same(loader, before, entry, config)
+                .map_or_else(|| loader.load(&load_request(entry, config)), Ok);
+            let adapter = adapter.map_err(|error| without(&secrets, &error))?;
+            Ok(Member { entry: (*entry).clone(), config: config.clone(), adapter })
+        });
+        let mut members = loaded.collect::<Result<Vec<Member>, Error>>()?;
         let mut passed_over = Vec::new();
         if discover && members.is_empty() {
-            (members, passed_over) = beside(&loader, before);
+            (members, passed_over) = beside(loader, before);
         }
         let limits = members.iter().map(|member| {
             let Member { entry, adapter, .. } = member;
@@ -228,8 +237,10 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
 }
 
 /// Hides other secrets from now on, and returns those that were hidden.
-fn hide(hidden: &Hidden, secrets: Secrets) -> Secrets {
-    std::mem::replace(&mut hidden.write().unwrap_or_else(PoisonError::into_inner), secrets)
+fn hide(hidden: &Hidden, other: impl FnOnce(&Secrets) -> Secrets) -> Secrets {
+    let mut hidden = hidden.write().unwrap_or_else(PoisonError::into_inner);
+    let other = other(&hidden);
+    std::mem::replace(&mut hidden, other)
 }
 
 /// Returns a sink that passes notices on without what is hidden by then.

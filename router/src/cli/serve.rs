@@ -200,8 +200,11 @@ async fn serve(
         supervisor::reloading();
         // The error is logged and recorded.
         let done = tokio::task::spawn_blocking(move || drop(reloaded.reload("SIGHUP")));
-        drop(done.await);
-        supervisor::ready();
+        tokio::select! {
+            _ = done => supervisor::ready(),
+            // Adapters may take their time to load; it goes on while the daemon drains.
+            () = signals.stop() => break,
+        }
     }
     supervisor::stopping();
     let patience = service.standing().server.drain;
@@ -213,7 +216,9 @@ async fn serve(
         () = signals.stop() => end_at_once()?,
     };
     let end = tokio::time::Instant::now() + LAST_WORDS;
-    while service.connections() > 0 && tokio::time::Instant::now() < end {
+    // A run that was taken at the very moment of the signal is still there.
+    let busy = || service.connections() > 0 || service.router().runs_in_flight() > 0;
+    while busy() && tokio::time::Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     drop(stop);

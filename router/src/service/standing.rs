@@ -41,6 +41,8 @@ pub(super) fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<Stri
     note("data_dir", before.data_dir != after.data_dir);
     note("db", before.db != after.db);
     note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
+    // The bodies that are in memory are counted from the start on.
+    note("server.bodies_bytes", before.server.bodies_bytes != after.server.bodies_bytes);
     note("log.format", before.log.format != after.log.format);
     note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));
     keys

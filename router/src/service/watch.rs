@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use super::Service;
@@ -11,34 +12,31 @@ use super::Service;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What tells one state of a file from another.
-type Mark = Option<(u64, u64, u64, i64, i64)>;
+pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
 
-fn mark(path: &Path) -> Mark {
+/// Returns the present state of a file; none when there is no such file.
+pub(super) fn mark(path: &Path) -> Mark {
     let file = std::fs::metadata(path).ok()?;
     Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Looks at the files of a service.
-pub struct Watch {
-    config: Mark,
+#[derive(Default)]
+struct Watch {
     /// A change that was seen once; a file that is being written is left alone until it rests.
     pending: Option<Mark>,
 }
 
 impl Watch {
-    /// Takes the present state as known.
-    #[must_use]
-    pub fn new(service: &Service) -> Self {
-        Self { config: service.config_file().as_deref().and_then(mark), pending: None }
-    }
-
-    /// Looks once: reads the tokens again if they changed, and says whether the configuration changed and
-    /// rests since the last look.
-    pub fn look(&mut self, service: &Service) -> bool {
+    /// Looks once: reads the tokens again if they changed, and says whether the configuration is not the
+    /// one that was read last, and rests since the last look.
+    fn look(&mut self, service: &Service) -> bool {
         service.refresh_tokens();
         let Some(file) = service.config_file() else { return false };
         let now = mark(&file);
-        if now == self.config {
+        // Who empties a file is about to write it; an empty one would take away every adapter.
+        let emptied = now.is_some_and(|(_, _, size, _, _)| size == 0);
+        if now == service.seen() || emptied {
             self.pending = None;
             return false;
         }
@@ -46,30 +44,28 @@ impl Watch {
             self.pending = Some(now);
             return false;
         }
-        (self.config, self.pending) = (now, None);
+        self.pending = None;
         true
     }
 }
 
-/// Looks at the files until the drain begins, and reloads when they change.
+/// Looks at the files until the drain begins, and reloads when they change. It has a thread of its own, as
+/// looking may wait for a disk.
 pub async fn watch(service: Service) {
-    let mut watch = Watch::new(&service);
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = service.draining() => return,
-        }
-        let looked = service.clone();
-        let turn = tokio::task::spawn_blocking(move || {
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let looked = service.clone();
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
+        let mut watch = Watch::default();
+        while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
             if watch.look(&looked) {
                 // The error is logged and recorded.
                 drop(looked.reload("the file changed"));
             }
-            watch
-        });
-        match turn.await {
-            Ok(back) => watch = back,
-            Err(error) => return tracing::error!(%error, "files are no longer watched"),
         }
+    });
+    if let Err(error) = thread {
+        return tracing::error!(%error, "files are not watched: there is no thread");
     }
+    service.draining().await;
+    drop(stop);
 }

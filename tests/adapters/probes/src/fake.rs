@@ -2,10 +2,10 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Object};
+use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Level, Object};
 use serde_json::{Value, json};
 
 pub(crate) const KIND: &str = "fake";
@@ -20,6 +20,8 @@ pub(crate) struct Fake {
     trace_ends: bool,
     /// Answers immediately, on the thread of whoever starts a call.
     at_once: bool,
+    /// Where it tells when it is made and when it is shut down.
+    life: Option<PathBuf>,
 }
 
 impl Fake {
@@ -36,14 +38,25 @@ impl Fake {
                 .collect::<Result<_, _>>()?,
         };
         let responses = config.get("responses").and_then(Value::as_array);
-        Ok(Self {
+        let fake = Self {
             adapter_id: adapter_id.unwrap_or(KIND).to_owned(),
             capabilities,
             responses: responses.cloned().unwrap_or_default(),
             traces: config.get("traces").and_then(Value::as_str).map(PathBuf::from),
             trace_ends: config.get("trace_ends").and_then(Value::as_bool).unwrap_or_default(),
             at_once: config.get("at_once").and_then(Value::as_bool).unwrap_or_default(),
-        })
+            life: config.get("life").and_then(Value::as_str).map(PathBuf::from),
+        };
+        fake.tell_life("made");
+        Ok(fake)
+    }
+
+    fn tell_life(&self, what: &str) {
+        let Some(path) = &self.life else { return };
+        let line = format!("{what} {} {}\n", self.adapter_id, std::process::id());
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        // Whoever only examines it does not let it write.
+        drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
     }
 
     fn behaviour(&self, tool: &str, method: &str) -> Option<&Object> {
@@ -94,6 +107,10 @@ impl Adapter for Fake {
     fn starts_at_once(&self) -> bool {
         self.at_once
     }
+
+    fn shutdown(&self) {
+        self.tell_life("shut down");
+    }
 }
 
 impl Fake {
@@ -134,6 +151,13 @@ impl Fake {
             "deaf_ms" => {
                 // Does not listen to anyone, as a library that blocks in a system call.
                 std::thread::sleep(Duration::from_millis(value.as_u64().unwrap_or_default()));
+                Ok(Object::new())
+            }
+            "wait_for" => {
+                while !Path::new(text(value, "file")).exists() {
+                    context.sleep(Duration::from_millis(5))?;
+                }
+                context.log(Level::Info, text(value, "tell"));
                 Ok(Object::new())
             }
             other => Err(AdapterError::bug(format!("no behaviour {other}"))),
