@@ -17,6 +17,7 @@ use crate::access::rate::{Buckets, Rate};
 use crate::access::{self, Bearer, Denial, TokenBook};
 use crate::app::{Absent, App, Changes};
 use crate::audit::Audit;
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{ConfigFile, Environment, Recover};
 use crate::json::{Object, Value};
@@ -184,29 +185,37 @@ impl Service {
         Arc::clone(&self.inner.standing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Finds out who shows a token, and whether there may be one more request.
+    /// Finds out who shows a token.
     ///
     /// # Errors
-    /// When there is no such token, or its bearer asks too often.
-    pub fn admit(&self, standing: &Standing, presented: Option<&str>) -> Result<Bearer, Denial> {
+    /// When there is no such token.
+    pub fn identify(&self, standing: &Standing, presented: Option<&str>) -> Result<Bearer, Denial> {
         let Some(book) = &self.inner.tokens else { return Err(Denial::TokenMissing) };
         let presented = presented.ok_or(Denial::TokenMissing)?;
         let token = book.check(presented, Clock::System.now())?;
         let mut bearer = Bearer::from(&*token);
-        let entry = standing.tokens.iter().find(|entry| entry.name == token.name);
-        let server = &standing.server;
-        let mut rate = Rate { per_second: server.requests_per_second, burst: server.burst };
-        if let Some(entry) = entry {
+        if let Some(entry) = standing.token(&token.name) {
             // The configuration may give a role, and never take one away.
             bearer.caller.role = entry.role.or(token.role);
-            rate.per_second = entry.requests_per_second.unwrap_or(rate.per_second);
-            rate.burst = entry.burst.unwrap_or(rate.burst);
         }
-        self.inner
-            .buckets
-            .allow(&token.id, rate, Instant::now())
-            .map_err(|retry_after| Denial::RateLimited { retry_after })?;
         Ok(bearer)
+    }
+
+    /// Counts a request of a bearer.
+    ///
+    /// # Errors
+    /// When there are too many of them.
+    pub fn count(&self, standing: &Standing, caller: &Caller) -> Result<(), Denial> {
+        let Some(token_id) = &caller.token_id else { return Ok(()) };
+        let (server, entry) = (&standing.server, standing.token(&caller.name));
+        let per_second = entry.and_then(|entry| entry.requests_per_second);
+        let burst = entry.and_then(|entry| entry.burst);
+        let rate = Rate {
+            per_second: per_second.unwrap_or(server.requests_per_second),
+            burst: burst.unwrap_or(server.burst),
+        };
+        let allowed = self.inner.buckets.allow(token_id, rate, Instant::now());
+        allowed.map_err(|retry_after| Denial::RateLimited { retry_after })
     }
 
     /// Records that somebody was refused.

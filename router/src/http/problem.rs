@@ -81,7 +81,11 @@ impl Problem {
 
     fn to_json(&self) -> Value {
         let mut object = Object::with_capacity(6);
-        object.insert("type", format!("/v1/codes/{}", self.code));
+        // An adapter may have codes of its own, which are explained nowhere.
+        let known = code::find(&self.code).next().is_some();
+        let kind =
+            if known { format!("/v1/codes/{}", self.code) } else { "about:blank".to_owned() };
+        object.insert("type", kind);
         object.insert("title", self.status.canonical_reason().unwrap_or("Error"));
         object.insert("status", u64::from(self.status.as_u16()));
         object.insert("detail", self.detail.as_str());

@@ -19,10 +19,15 @@ pub struct Standing {
     /// Which hosts and origins are let in.
     pub guard: Guard,
     /// What the configuration says of single tokens, by name.
-    pub(super) tokens: Vec<TokenEntry>,
+    tokens: Vec<TokenEntry>,
 }
 
 impl Standing {
+    /// Returns what the configuration says of the token of a name.
+    pub(super) fn token(&self, name: &str) -> Option<&TokenEntry> {
+        self.tokens.iter().find(|entry| entry.name == name)
+    }
+
     pub(super) fn of(app: &App) -> Result<Self, Error> {
         let ConfigFile { server, tokens, .. } = app.config();
         let guard = Guard::new(&server.allowed_hosts, &server.allowed_origins)?;
