@@ -8,6 +8,7 @@ mod audit;
 mod completions;
 mod config;
 mod explain;
+mod health;
 mod man;
 mod options;
 mod output;
@@ -53,6 +54,8 @@ struct Arguments {
 enum Verb {
     /// Run the daemon: HTTP API, reloads, drain, metrics.
     Serve(Box<serve::Arguments>),
+    /// Ask a daemon whether it is ready. Exits 0 if it is, 1 if not.
+    Health(health::Arguments),
     /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed.
     Run(Box<run::Arguments>),
     /// List, show, replay, move and recover recorded runs.
@@ -182,6 +185,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment = Environment::read();
     let answer = match arguments.verb {
         Verb::Serve(verb) => serve::run(&verb, arguments.log, &environment),
+        Verb::Health(arguments) => health::run(&arguments, &environment),
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
