@@ -15,6 +15,7 @@ mod golden_runs;
 mod inspect;
 mod load;
 mod mimic;
+mod ops;
 mod readme;
 mod run_cli;
 mod seeing;
