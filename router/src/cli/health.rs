@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_listener_for_everybody_is_reached_on_loopback() {
-        let at = |address: &str| Listener { address: address.parse().unwrap(), ..Default::default() };
+        let at =
+            |address: &str| Listener { address: address.parse().unwrap(), ..Default::default() };
         assert_eq!(address(&at("0.0.0.0:80")), "http://127.0.0.1:80");
         assert_eq!(address(&at("[::]:80")), "http://[::1]:80");
         let files = TlsFiles { cert: "c".into(), key: "k".into() };
