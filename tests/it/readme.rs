@@ -1,4 +1,4 @@
-//! Whoever pastes an example of the README sees what the README says.
+//! Whoever pastes an example of the README sees what the README says, and the map shows what there is.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -46,6 +46,24 @@ fn console_examples_show_what_they_say() {
     let mut daemon = desk.daemon.take().unwrap();
     kill_process(Pid::from_child(&daemon), Signal::INT).unwrap();
     assert_eq!(daemon.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn map_lists_the_modules_in_their_order() {
+    let read = |name: &str| std::fs::read_to_string(workspace().join(name)).unwrap();
+    let (source, map) = (read("router/src/lib.rs"), read("ARCHITECTURE.md"));
+    let modules: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "))
+        .map(|line| line.trim_end_matches(';'))
+        .collect();
+    let table = map.split_once("| module | duty |\n|---|---|\n").unwrap().1;
+    let listed: Vec<&str> = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.split('`').nth(1).unwrap())
+        .collect();
+    assert_eq!(listed, modules);
 }
 
 #[test]

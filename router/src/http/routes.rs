@@ -243,3 +243,30 @@ pub const ROUTES: &[Route] = &[
         "Reads the configuration again. If it cannot be used, the old one stays in force.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "What changed.")], daemon::reload),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_public_is_known() {
+        let public: Vec<&str> = ROUTES
+            .iter()
+            .filter(|route| route.access == Access::Public)
+            .map(|route| route.path)
+            .collect();
+        assert_eq!(public, ["/healthz", "/readyz", "/openapi.json"]);
+    }
+
+    #[test]
+    fn rows_are_told_apart() {
+        for (place, route) in ROUTES.iter().enumerate() {
+            assert!(route.doc.ends_with('.'), "{route:?}");
+            assert_eq!(route.method().as_str(), route.method);
+            for other in &ROUTES[..place] {
+                assert_ne!(route.id, other.id);
+                assert_ne!((route.method, route.path), (other.method, other.path));
+            }
+        }
+    }
+}
