@@ -8,6 +8,7 @@ mod audit;
 mod completions;
 mod config;
 mod explain;
+mod health;
 mod man;
 mod options;
 mod output;
@@ -53,6 +54,8 @@ struct Arguments {
 enum Verb {
     /// Run the daemon: HTTP API, reloads, drain, metrics.
     Serve(Box<serve::Arguments>),
+    /// Ask a daemon whether it is ready. Exits 0 if it is, 1 if not.
+    Health(health::Arguments),
     /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed.
     Run(Box<run::Arguments>),
     /// List, show, replay, move and recover recorded runs.
@@ -182,6 +185,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment = Environment::read();
     let answer = match arguments.verb {
         Verb::Serve(verb) => serve::run(&verb, arguments.log, &environment),
+        Verb::Health(arguments) => health::run(&arguments, &environment),
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
@@ -225,4 +229,42 @@ fn full_text(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Returns the words of an example, up to where the shell goes on with something else.
+    fn words(example: &str) -> Vec<String> {
+        let example = example.replace("$(nexus-router run plan.json --id-only)", "ID");
+        let ends = ["  ", " | ", " > ", " >> ", " && "].map(|end| example.find(end));
+        let example = &example[..ends.into_iter().flatten().min().unwrap_or(example.len())];
+        let part = |(place, part): (usize, &str)| match place % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        };
+        example.split('\'').enumerate().flat_map(part).collect()
+    }
+
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let own = help.lines().filter_map(|line| {
+            let place = line.starts_with("  ").then(|| line.find("nexus-router "))??;
+            Some(line[place..].to_owned())
+        });
+        own.chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    #[test]
+    fn examples_of_the_help_are_understood() {
+        let examples = examples(&Arguments::command());
+        assert!(examples.len() > 20, "{examples:?}");
+        for example in examples {
+            let parsed = Arguments::try_parse_from(words(&example));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.err().unwrap());
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod inspect;
 mod life;
 mod load;
 mod mimic;
+mod ops;
 mod readme;
 mod run_cli;
 mod seeing;

@@ -1,9 +1,17 @@
-//! Whoever pastes an example of the README sees what the README says.
+//! Whoever pastes an example of the README sees what the README says, and the map shows what there is.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{PROGRAM, World, built_library, workspace};
+
+/// The address of the daemon, as the README has it.
+const ADDRESS: &str = "127.0.0.1:7433";
+/// The home of whoever reads the README.
+const HOME: &str = "/home/ada";
 
 /// An example: a command and the text that follows it. `[..]` stands for any text within a line.
 struct Example {
@@ -13,11 +21,20 @@ struct Example {
 
 #[test]
 fn console_examples_show_what_they_say() {
-    let bin = installation();
-    let examples = console_examples(&readme());
-    assert!(examples.len() >= 4);
+    let readme = readme();
+    let mut desk = Desk::new();
+    // What the README says first: build it, and start the daemon.
+    let first = block(&readme, "```sh\n").replace("target/release/", "");
+    let (build, serve) = first.split_once("&&").unwrap();
+    assert_eq!(build.trim(), "cargo build --release");
+    let greeting = block(&readme, "```text\n");
+    let shown = desk.start(serve, greeting.lines().count());
+    assert!(matches(greeting, &shown), "README says:\n{greeting}\nshown:\n{shown}");
+
+    let examples = console_examples(&readme);
+    assert!(examples.len() >= 15);
     for example in examples {
-        let shown = as_on_a_recent_kernel(&run(&bin, &example.command));
+        let shown = as_on_a_recent_kernel(&desk.run(&example.command));
         assert!(
             matches(&example.expected, &shown),
             "$ {}\nREADME says:\n{}\nshown:\n{shown}",
@@ -25,16 +42,28 @@ fn console_examples_show_what_they_say() {
             example.expected
         );
     }
+    // Ctrl-C stops it.
+    let mut daemon = desk.daemon.take().unwrap();
+    kill_process(Pid::from_child(&daemon), Signal::INT).unwrap();
+    assert_eq!(daemon.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn first_command_ends_as_shown() {
-    let bin = installation();
-    let readme = readme();
-    let command = block(&readme, "```sh\n").replace("target/release/", "").replace("\\\n", " ");
-    let (build, dispatch) = command.split_once("&&").unwrap();
-    assert_eq!(build.trim(), "cargo build --release");
-    assert_eq!(run(&bin, dispatch), block(&readme, "```json\n"));
+fn map_lists_the_modules_in_their_order() {
+    let read = |name: &str| std::fs::read_to_string(workspace().join(name)).unwrap();
+    let (source, map) = (read("router/src/lib.rs"), read("ARCHITECTURE.md"));
+    let modules: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod "))
+        .map(|line| line.trim_end_matches(';'))
+        .collect();
+    let table = map.split_once("| module | duty |\n|---|---|\n").unwrap().1;
+    let listed: Vec<&str> = table
+        .lines()
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.split('`').nth(1).unwrap())
+        .collect();
+    assert_eq!(listed, modules);
 }
 
 #[test]
@@ -76,32 +105,85 @@ fn embedding_example_names_what_exists() {
     }
 }
 
-/// A directory with the program and the adapters of the repository, as after a build.
-fn installation() -> (World, PathBuf) {
-    let world = World::new();
-    let bin = world.path("bin");
-    std::fs::create_dir(&bin).unwrap();
-    std::fs::copy(PROGRAM, bin.join("nexus-router")).unwrap();
-    for adapter in std::fs::read_dir(workspace().join("adapters")).unwrap().flatten() {
-        if adapter.path().is_dir() {
-            let name = adapter.file_name().into_string().unwrap();
-            let library = built_library(&format!("nexus_router_adapter_{name}"));
-            std::fs::copy(&library, bin.join(library.file_name().unwrap())).unwrap();
-        }
-    }
-    (world, bin)
+/// Where examples are tried: a directory with the program and the adapters of the repository, as after a
+/// build, and the daemon.
+struct Desk {
+    world: World,
+    bin: PathBuf,
+    /// What the shell of the reader remembers from one example to the next.
+    remembered: String,
+    /// Where the daemon really is.
+    address: String,
+    daemon: Option<Child>,
 }
 
-fn run((world, bin): &(World, PathBuf), command: &str) -> String {
-    let output = Command::new("sh")
-        .args(["-c", command])
-        .current_dir(world.directory.path())
-        .env_clear()
-        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
-        .env("NEXUS_ROUTER_CACHE_DIR", world.path("cache"))
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+impl Desk {
+    fn new() -> Self {
+        let world = World::new();
+        let bin = world.path("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::copy(PROGRAM, bin.join("nexus-router")).unwrap();
+        for adapter in std::fs::read_dir(workspace().join("adapters")).unwrap().flatten() {
+            if adapter.path().is_dir() {
+                let name = adapter.file_name().into_string().unwrap();
+                let library = built_library(&format!("nexus_router_adapter_{name}"));
+                std::fs::copy(&library, bin.join(library.file_name().unwrap())).unwrap();
+            }
+        }
+        let (remembered, address) = (String::new(), "127.0.0.1:0".to_owned());
+        Self { world, bin, remembered, address, daemon: None }
+    }
+
+    /// Makes a command of a line of shell.
+    fn shell(&self, line: &str) -> Command {
+        let home = self.world.directory.path();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .current_dir(home)
+            .env_clear()
+            .env("HOME", home)
+            .env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()))
+            // A port of the test's own, in place of the usual one.
+            .env("NEXUS_ROUTER__LISTENERS__0__ADDRESS", &self.address);
+        command
+    }
+
+    /// Starts the daemon, and returns so many lines of what it prints.
+    fn start(&mut self, line: &str, lines: usize) -> String {
+        let mut command = self.shell(&format!("exec {line}"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let child = self.daemon.insert(child);
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let shown: Vec<String> = output.lines().take(lines).map(Result::unwrap).collect();
+        let shown = shown.join("\n");
+        let after = shown.split_once("http://").expect("it says where it listens").1;
+        self.address = after.lines().next().unwrap().to_owned();
+        self.as_in_readme(&shown)
+    }
+
+    fn run(&mut self, command: &str) -> String {
+        let command = command.replace(ADDRESS, &self.address);
+        if command.starts_with("export ") {
+            self.remembered += &format!("{command}\n");
+        }
+        let output = self.shell(&format!("{}{command}", self.remembered)).output().unwrap();
+        self.as_in_readme(&String::from_utf8(output.stdout).unwrap())
+    }
+
+    fn as_in_readme(&self, shown: &str) -> String {
+        let home = self.world.directory.path().to_str().unwrap();
+        shown.replace(&self.address, ADDRESS).replace(home, HOME)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            drop(daemon.kill());
+            drop(daemon.wait());
+        }
+    }
 }
 
 /// Reads a report from a kernel whose Landlock is older than the README's as if it were not: there the
@@ -137,11 +219,37 @@ fn console_examples(readme: &str) -> Vec<Example> {
 }
 
 fn matches(expected: &str, shown: &str) -> bool {
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let (expected, shown) = (lines(expected), lines(shown));
+    let (expected, shown): (Vec<&str>, Vec<&str>) =
+        (expected.lines().collect(), shown.lines().collect());
     expected.len() == shown.len()
-        && expected.iter().zip(&shown).all(|(expected, shown)| match expected.split_once("[..]") {
-            None => expected == shown,
-            Some((start, end)) => shown.starts_with(start) && shown.ends_with(end),
-        })
+        && expected.iter().zip(&shown).all(|(expected, shown)| line_matches(expected, shown))
+}
+
+fn line_matches(expected: &str, shown: &str) -> bool {
+    let Some((start, rest)) = expected.split_once("[..]") else { return expected == shown };
+    let Some(mut shown) = shown.strip_prefix(start) else { return false };
+    let mut parts: Vec<&str> = rest.split("[..]").collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, after)) = shown.split_once(part) else { return false };
+        shown = after;
+    }
+    shown.ends_with(last)
+}
+
+#[test]
+fn dots_stand_for_any_text_within_a_line() {
+    for (expected, shown, fits) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("a[..]", "abc", true),
+        ("[..]c", "abc", true),
+        ("a[..]c", "ab", false),
+        ("a[..]b[..]c", "a1b2c", true),
+        ("a[..]b[..]c", "a12c", false),
+        ("a[..]\nb", "a1\nb", true),
+        ("a[..]", "a\nb", false),
+    ] {
+        assert_eq!(matches(expected, shown), fits, "{expected} {shown}");
+    }
 }

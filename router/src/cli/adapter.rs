@@ -22,11 +22,21 @@ use crate::config::{ConfigFile, Environment};
 use crate::digest::Digest;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader};
 
+const VALIDATE_HELP: &str = "\
+Examples:
+  nexus-router adapter validate nexus_router_adapter_echo:create_adapter
+  nexus-router adapter validate target/release/libweather.so:create_adapter --config @weather.json
+  nexus-router adapter validate nexus_router_adapter_http:create_adapter --format github \
+--config '{\"base_url\": \"https://example.com\"}'
+
+`nexus-router explain CHECK_ID` tells what a check means and what to do.";
+
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// List every adapter on the adapter path, without running any of them.
     List(list::Arguments),
     /// Validate an adapter: the gate for continuous integration. Exits 0 if it is ok, 1 if not.
+    #[command(after_help = VALIDATE_HELP)]
     Validate(Examination),
     /// Validate an adapter and report everything that is known of it.
     Inspect(Examination),

@@ -11,6 +11,12 @@ use crate::json::{self, Limits, Value};
 /// So many lines are in memory at a time.
 const PAGE: usize = 500;
 
+const EXAMPLES: &str = "\
+Examples:
+  nexus-router audit export
+  nexus-router audit export --after 1200 >> audit.jsonl
+  nexus-router audit export --config-file /etc/nexus-router/router.toml | grep access.refused";
+
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// Print the audit log: one JSON object per line, in order. `store check` verifies its chain.
@@ -18,6 +24,7 @@ pub(super) enum Verb {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ExportArguments {
     /// Begin after the event with this number.
     #[arg(long, value_name = "SEQ", default_value_t = 0)]

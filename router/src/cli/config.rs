@@ -12,13 +12,32 @@ use crate::config::{self, ConfigFile, Environment, Origin, Problem};
 use crate::json::{Object, Value};
 use crate::python_text::visible;
 
+const INIT_HELP: &str = "\
+Examples:
+  nexus-router config init
+  nexus-router config init /etc/nexus-router/router.toml";
+
+const CHECK_HELP: &str = "\
+Examples:
+  nexus-router config check
+  nexus-router config check --config-file /etc/nexus-router/router.toml --load && \
+systemctl reload nexus-router";
+
+const SHOW_HELP: &str = "\
+Examples:
+  nexus-router config show
+  NEXUS_ROUTER__SERVER__CONNECTIONS=64 nexus-router config show --format json";
+
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// Write a router.toml with every setting and its default.
+    #[command(after_help = INIT_HELP)]
     Init(InitArguments),
     /// Tell everything that is wrong with the configuration. Exits 0 if nothing is, 1 if something is.
+    #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
     /// Show the configuration that holds, with file and environment put together, without secrets.
+    #[command(after_help = SHOW_HELP)]
     Show(ShowArguments),
 }
 

@@ -24,7 +24,17 @@ use crate::store::Status;
 /// How often a run is asked to end that has not entered its name yet.
 const AGAIN: Duration = Duration::from_millis(20);
 
+const EXAMPLES: &str = "\
+Examples:
+  nexus-router run plan.json --adapter nexus_router_adapter_echo:create_adapter
+  nexus-router run plan.json --config-file router.toml --format json
+  echo '{\"goal\": \"look around\"}' | nexus-router run -
+  nexus-router runs show $(nexus-router run plan.json --id-only)
+
+`nexus-router schema nexus-router.run.request.v0.7` prints what a request may say.";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The file with the request, or - for standard input.
     request: String,

@@ -148,8 +148,9 @@ pub const ROUTES: &[Route] = &[
         query: &[
             Query { name: "status", schema: r#"{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]}"#,
                 doc: "Only runs of this status." },
-            Query { name: "since", schema: r#"{"type":"string","format":"date-time"}"#,
-                doc: "Only runs that were created at this time or later." },
+            Query { name: "since", schema: r#"{"type":"string","examples":["2026-11-16T08:30:00+01:00"]}"#,
+                doc: "Only runs that were created at this time (RFC 3339) or later; other text is compared \
+                      as text." },
             Query { name: "limit", schema: r#"{"type":"integer","minimum":1,"maximum":1000,"default":50}"#,
                 doc: "At most so many." },
             Query { name: "offset", schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,
@@ -166,7 +167,7 @@ pub const ROUTES: &[Route] = &[
     route!("GET" "/v1/runs/{run_id}/events", READ, "runEvents",
         "Streams the events of a run, those to come too. The id of an event is its number; after the \
          last one there is an event `end`. The header Last-Event-ID goes on after that event.",
-        query: &[Query { name: "after", schema: r#"{"type":"integer","minimum":-1,"maximum":9007199254740991}"#,
+        query: &[Query { name: "after", schema: r#"{"type":"integer","minimum":-1,"maximum":9223372036854775806}"#,
             doc: "As Last-Event-ID; the header comes first." }],
         takes: Payload::None,
         gives: &[
@@ -244,3 +245,30 @@ pub const ROUTES: &[Route] = &[
         "Reads the configuration again. If it cannot be used, the old one stays in force.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "What changed.")], daemon::reload),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_public_is_known() {
+        let public: Vec<&str> = ROUTES
+            .iter()
+            .filter(|route| route.access == Access::Public)
+            .map(|route| route.path)
+            .collect();
+        assert_eq!(public, ["/healthz", "/readyz", "/openapi.json"]);
+    }
+
+    #[test]
+    fn rows_are_told_apart() {
+        for (place, route) in ROUTES.iter().enumerate() {
+            assert!(route.doc.ends_with('.'), "{route:?}");
+            assert_eq!(route.method().as_str(), route.method);
+            for other in &ROUTES[..place] {
+                assert_ne!(route.id, other.id);
+                assert_ne!((route.method, route.path), (other.method, other.path));
+            }
+        }
+    }
+}
