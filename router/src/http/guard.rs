@@ -144,7 +144,12 @@ async fn answer(
     let origin = cors::origin(&service, request.headers(), peer);
     let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
     let incoming = incoming.and_then(TraceContext::parse);
-    let span = tracing::info_span!("request", route = route.path, method = route.method);
+    let span = tracing::info_span!(
+        "request",
+        otel.kind = "server",
+        route = route.path,
+        method = route.method
+    );
     if let Some(incoming) = &incoming {
         telemetry::adopt(&span, incoming);
     }

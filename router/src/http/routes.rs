@@ -148,9 +148,8 @@ pub const ROUTES: &[Route] = &[
         query: &[
             Query { name: "status", schema: r#"{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]}"#,
                 doc: "Only runs of this status." },
-            Query { name: "since", schema: r#"{"type":"string","examples":["2026-11-16T08:30:00+01:00"]}"#,
-                doc: "Only runs that were created at this time (RFC 3339) or later; other text is compared \
-                      as text." },
+            Query { name: "since", schema: r#"{"type":"string","format":"date-time","examples":["2026-11-16T08:30:00+01:00"]}"#,
+                doc: "Only runs that were created at this time (RFC 3339) or later." },
             Query { name: "limit", schema: r#"{"type":"integer","minimum":1,"maximum":1000,"default":50}"#,
                 doc: "At most so many." },
             Query { name: "offset", schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,

@@ -14,6 +14,13 @@ use crate::clock::Clock;
 /// How long to wait when another process is in the way.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
+/// Makes an empty file that only its owner can read, where there is none: runs are nobody else's business.
+/// SQLite takes it for a new store, and says what is wrong where this fails.
+fn make_private(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    drop(std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
+}
+
 /// Opens a file for writing, and makes it if there is none. Also tells which file it is.
 pub(super) fn writer(path: &Path) -> Result<(Connection, Option<(u64, u64)>), Error> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
@@ -28,6 +35,7 @@ pub(super) fn writer(path: &Path) -> Result<(Connection, Option<(u64, u64)>), Er
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |error: rusqlite::Error| Error::opening(path, &error);
     let before = file(path);
+    make_private(path);
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // SQLite is content with less than it was asked for.
     if connection.is_readonly("main").map_err(failed)? {
