@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
@@ -27,6 +29,8 @@ use crate::service::Service;
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a new connection has to say what it wants when the daemon drains.
+const FIRST_WORDS: Duration = Duration::from_millis(500);
 /// How long to wait when the system has no descriptors left.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// After so long without a word, or without taking what is sent to it, a client is gone.
@@ -197,7 +201,10 @@ async fn connection(
     service: &Service,
     app: axum::Router,
 ) {
+    let asked = Arc::new(Notify::new());
+    let asks = Arc::clone(&asked);
     let answer = service_fn(move |request: Request<Incoming>| {
+        asks.notify_one();
         let mut app = app.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
@@ -218,8 +225,18 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
+        // First, so that a request that has arrived is seen before the connection is closed.
+        biased;
         ended = connection.as_mut() => ended,
         () = service.draining(), if !late => {
+            // A connection that has not asked for anything was made a moment ago, and its request is on
+            // its way; or it waits for nothing.
+            tokio::select! {
+                biased;
+                _ = connection.as_mut() => return,
+                () = asked.notified() => {}
+                () = tokio::time::sleep(FIRST_WORDS) => {}
+            }
             // What is under way is answered; then the connection is closed.
             connection.as_mut().graceful_shutdown();
             connection.await

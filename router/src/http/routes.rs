@@ -166,7 +166,7 @@ pub const ROUTES: &[Route] = &[
     route!("GET" "/v1/runs/{run_id}/events", READ, "runEvents",
         "Streams the events of a run, those to come too. The id of an event is its number; after the \
          last one there is an event `end`. The header Last-Event-ID goes on after that event.",
-        query: &[Query { name: "after", schema: r#"{"type":"integer","minimum":-1,"maximum":9223372036854775806}"#,
+        query: &[Query { name: "after", schema: r#"{"type":"integer","minimum":-1,"maximum":9007199254740991}"#,
             doc: "As Last-Event-ID; the header comes first." }],
         takes: Payload::None,
         gives: &[
