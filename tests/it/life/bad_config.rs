@@ -40,7 +40,7 @@ fn bad_configuration_changes_nothing_and_says_why() {
         assert!(answer.status >= 400, "{config}");
         assert_eq!(answer.json()["code"], *code, "{}", answer.text());
         let audit = client.get("/v1/audit").unwrap().text();
-        let last = audit.lines().filter(|line| line.contains("config.refused")).last().unwrap();
+        let last = audit.lines().rfind(|line| line.contains("config.refused")).unwrap();
         assert!(last.contains(code), "{last}");
         let counted = format!("result=\"refused\"}} {}", index + 1);
         assert!(client.get("/metrics").unwrap().text().contains(&counted));
