@@ -27,7 +27,7 @@ use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
 use crate::run::{Illegal, Phase};
 use crate::secret::Secrets;
 use crate::store;
-use crate::telemetry;
+use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
 /// What a run needs from its surroundings.
@@ -306,11 +306,11 @@ impl Execution {
             secrets: &around.secrets,
         };
         let verdict = gate::admit(grounds, chosen, step);
-        let span = tracing::info_span!("step", step_id, adapter_id);
         let (answer, time, how) = match verdict {
             Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO, "simulated"),
             Verdict::Deny(denial) => (Err(denial), Duration::ZERO, "denied"),
             Verdict::Call(permit) => {
+                let span = work_span!("step", step_id, adapter_id);
                 let (answer, time) =
                     self.call(around, permit, step.timeout(), index, end).instrument(span).await?;
                 let how = match &answer {

@@ -190,9 +190,28 @@ impl fmt::Debug for Telemetry {
     }
 }
 
+/// Says whether spans go to a collector.
+#[must_use]
+pub fn is_exporting() -> bool {
+    EXPORTING.load(Ordering::Acquire)
+}
+
+/// Makes a span of the work for a caller. A collector gets it always; the log has it from level debug on,
+/// because a span costs more than what it adds to the few lines of other levels.
+macro_rules! work_span {
+    ($($fields:tt)*) => {
+        if $crate::telemetry::is_exporting() {
+            tracing::info_span!($($fields)*)
+        } else {
+            tracing::debug_span!($($fields)*)
+        }
+    };
+}
+pub(crate) use work_span;
+
 /// Makes a span a part of a caller's trace. Only before the span is entered; nothing without a collector.
 pub fn adopt(span: &Span, context: &TraceContext) {
-    if !EXPORTING.load(Ordering::Acquire) {
+    if !is_exporting() {
         return;
     }
     let remote = SpanContext::new(
@@ -210,7 +229,7 @@ pub fn adopt(span: &Span, context: &TraceContext) {
 /// collector.
 #[must_use]
 pub fn current(span: &Span) -> Option<TraceContext> {
-    if !EXPORTING.load(Ordering::Acquire) {
+    if !is_exporting() {
         return None;
     }
     let context = span.context();

@@ -17,7 +17,7 @@ use super::routes::{Access, Payload, ROUTES, Route};
 use super::{Peer, cors};
 use crate::access::{Bearer, Denial, Scope};
 use crate::service::{Service, Standing};
-use crate::telemetry;
+use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -144,12 +144,8 @@ async fn answer(
     let origin = cors::origin(&service, request.headers(), peer);
     let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
     let incoming = incoming.and_then(TraceContext::parse);
-    let span = tracing::info_span!(
-        "request",
-        otel.kind = "server",
-        route = route.path,
-        method = route.method
-    );
+    let span =
+        work_span!("request", otel.kind = "server", route = route.path, method = route.method);
     if let Some(incoming) = &incoming {
         telemetry::adopt(&span, incoming);
     }

@@ -237,7 +237,7 @@ pub const ROUTES: &[Route] = &[
         daemon::audit),
     route!("GET" "/v1/log", ADMIN, "logLevel", "Tells what is logged.",
         query: NO, takes: Payload::None, gives: &[json(200, Some("log"), "The level.")], daemon::log_level),
-    route!("PUT" "/v1/log", ADMIN, "setLogLevel", "Changes what is logged, until the next reload or restart.",
+    route!("PUT" "/v1/log", ADMIN, "setLogLevel", "Changes what is logged, until a reload finds another level in the configuration, or a restart.",
         query: NO, takes: Payload::Json("log"), gives: &[json(200, Some("log"), "The level.")],
         daemon::set_log_level),
     route!("POST" "/v1/reload", ADMIN, "reload",

@@ -9,6 +9,7 @@ use crate::caller::Caller;
 use crate::id;
 use crate::outcome::Outcome;
 use crate::request::Request;
+use crate::telemetry::work_span;
 use crate::trace::TraceContext;
 
 /// A request with where it comes from. It has the id of its run already.
@@ -43,12 +44,11 @@ impl Submission {
 
     /// Returns the span in which the run is carried out.
     pub(super) fn span(&self) -> tracing::Span {
-        let trace_id = self.trace.as_ref().map(TraceContext::trace_id_text);
-        tracing::info_span!(
+        work_span!(
             "run",
             run_id = self.run_id,
             mode = self.request.mode().name(),
-            trace_id
+            trace_id = self.trace.as_ref().map(TraceContext::trace_id_text),
         )
     }
 
