@@ -81,6 +81,33 @@ struct Setup {
     fleet: Mutex<Option<Arc<Fleet>>>,
 }
 
+/// A configuration that can be put in force.
+pub struct Prepared {
+    before: Arc<Fleet>,
+    setup: Setup,
+    fleet: Arc<Fleet>,
+}
+
+impl Prepared {
+    /// Returns the configuration.
+    #[must_use]
+    pub const fn config(&self) -> &ConfigFile {
+        &self.setup.config
+    }
+
+    /// Returns the tools.
+    #[must_use]
+    pub fn tools(&self) -> &Tools {
+        &self.fleet.tools
+    }
+
+    /// Returns what the operator lays down for every run.
+    #[must_use]
+    pub fn law(&self) -> &Law {
+        &self.fleet.law
+    }
+}
+
 /// Where the store is.
 #[derive(Debug)]
 enum Place {
@@ -304,15 +331,25 @@ impl App {
         Ok(self.fleet()?.passed_over.clone())
     }
 
-    /// Puts another configuration in force: adapters, tools, secrets, policy and limits. Runs that are under
-    /// way keep to the old ones. The store stays where it is.
+    /// Makes everything that another configuration needs: adapters, tools, secrets and the law. Nothing of
+    /// it is in force yet.
     ///
     /// # Errors
-    /// When the new one cannot be used. Then the old one stays in force.
-    pub fn reload(&self, config: ConfigFile) -> Result<Changes, Error> {
+    /// When the configuration cannot be used.
+    pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
         let setup = Setup::new(&self.environment, config, &self.named, &self.notices);
         let fleet = Arc::new(self.load(&setup, Some(&before))?);
+        Ok(Prepared { before, setup, fleet })
+    }
+
+    /// Puts what was prepared in force. Runs that are under way keep to what they began with. The store
+    /// stays where it is.
+    ///
+    /// # Errors
+    /// When the router refuses it. Then what was stays in force.
+    pub fn put_in_force(&self, prepared: Prepared) -> Result<Changes, Error> {
+        let Prepared { before, setup, fleet } = prepared;
         if let Some(router) = &*lock(&self.router) {
             router.replace(fleet.registry.clone(), self.options(&setup.config, &fleet))?;
         }

@@ -153,7 +153,9 @@ mod tests {
         use crate::json::{Limits, parse};
         let deep = "[".repeat(600);
         let long = "9".repeat(5000);
-        let texts: [(&[u8], &str); 8] = [
+        let many = format!("[{}0]", "0,".repeat(1_000_000));
+        let texts: [(&[u8], &str); 9] = [
+            (many.as_bytes(), "JSON_TOO_MANY_VALUES"),
             (&[b' '; 65], "JSON_TOO_LARGE"),
             (deep.as_bytes(), "JSON_TOO_DEEP"),
             (b"{", "JSON_SYNTAX"),

@@ -70,6 +70,28 @@ struct Seats {
     timeout: Duration,
 }
 
+impl Seats {
+    /// Makes more or fewer seats of the same, so that those who sit on them are counted on.
+    fn resized(&self, calls: usize, runtime: &Handle) -> Arc<Semaphore> {
+        if let Some(more) = calls.checked_sub(self.calls) {
+            self.free.add_permits(more);
+        } else {
+            let fewer = self.calls - calls;
+            let taken = fewer - self.free.forget_permits(fewer);
+            let free = Arc::clone(&self.free);
+            drop(runtime.spawn(async move {
+                // Those that are taken go when they are free.
+                for _ in 0..taken {
+                    if let Ok(seat) = free.acquire().await {
+                        seat.forget();
+                    }
+                }
+            }));
+        }
+        Arc::clone(&self.free)
+    }
+}
+
 /// How a call ended, and how long it took.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -107,13 +129,14 @@ impl Host {
             let calls = own.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
             let known = before.and_then(|before| before.seats.get(&adapter_id));
             let free = match known {
-                Some(seats) if seats.calls == calls => Arc::clone(&seats.free),
-                _ => Arc::new(Semaphore::new(calls)),
+                Some(seats) => seats.resized(calls, &runtime),
+                None => Arc::new(Semaphore::new(calls)),
             };
             (adapter_id, Seats { free, calls, timeout: own.timeout })
         };
         let metrics = limits.metrics.clone();
-        Self { runtime, metrics, seats: registry.adapters().map(seat).collect() }
+        let seats = registry.adapters().map(seat).collect();
+        Self { runtime, metrics, seats }
     }
 
     /// Returns how many calls of an adapter are under way, of how many.
@@ -275,7 +298,7 @@ fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> 
 
 /// Reads the output out of an answer as it crossed the ABI.
 fn read_output(text: &str) -> Result<Object, AdapterError> {
-    let limits = Limits { bytes: usize::MAX, ..Limits::REQUEST };
+    let limits = Limits { bytes: usize::MAX, values: usize::MAX, ..Limits::REQUEST };
     let answer = json::parse(text.as_bytes(), limits).map_err(|error| {
         AdapterError::bug(format!("the adapter's answer cannot be recorded: {error}"))
     })?;

@@ -129,6 +129,18 @@ impl Value {
         }
     }
 
+    /// Returns how many values there are in it, itself included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Array(items) => items.iter().map(Self::count).sum::<usize>() + 1,
+            Self::Object(object) => {
+                object.iter().map(|(_, value)| value.count()).sum::<usize>() + 1
+            }
+            _ => 1,
+        }
+    }
+
     /// Returns this as a value of `serde_json`.
     ///
     /// Integers beyond 64 bits become the nearest finite float; nothing else is lost.

@@ -34,7 +34,7 @@ pub use crate::host::{CallLimits, Occupancy};
 pub use crate::recover::{How, Recovered, Resumable};
 pub use answer::response;
 pub use error::Error;
-pub use submission::{Accepted, Submission, UnderWay};
+pub use submission::{Accepted, Canceller, Submission, UnderWay};
 
 use answer::answer;
 use carried::Carried;
@@ -312,7 +312,7 @@ impl Inner {
         commits: Commits,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
-        let Submission { request, run_id, caller, trace } = submission;
+        let Submission { request, run_id, caller, trace, cancel, held } = submission;
         let around = self.around();
         let redacted = redact(&around.secrets, &request);
         let claim =
@@ -329,7 +329,6 @@ impl Inner {
             goal: goal.unwrap_or(request.goal()).to_owned(),
             created_at: self.clock.now().to_string(),
         };
-        let cancel = Arc::new(Cancel::default());
         let live = Live::enter(&self, run_id, &cancel);
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
@@ -341,7 +340,7 @@ impl Inner {
         let status = status.unwrap_or("ERROR");
         around.metrics.run_ended(mode, status, begun.elapsed());
         tracing::debug!(status, "the run is over");
-        drop((live, place));
+        drop((live, place, held));
         answer
     }
 

@@ -109,7 +109,7 @@ impl Service {
             }
             false => None,
         };
-        let standing = Standing::of(&app)?;
+        let standing = Standing::of(&app.config(), app.tools()?, app.law()?)?;
         let inner = Inner {
             environment,
             router,
@@ -364,14 +364,18 @@ impl Service {
         let later = needs_restart(&before, &config);
         let level_changed = before.log.level != config.log.level;
         let level = config.log.level.clone();
-        let changes = self.inner.app.reload(config)?;
+        // Everything that can fail comes before the first thing that is changed.
+        let prepared = self.inner.app.prepare(config)?;
+        let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
+        let standing = Standing::of(prepared.config(), tools, law)?;
+        let changes = self.inner.app.put_in_force(prepared)?;
+        let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(standing);
+        drop(place);
+        self.inner.audit.replace_secrets(self.inner.app.secrets()?);
         if level_changed {
             self.inner.telemetry.set_level(&level)?;
         }
-        self.inner.audit.replace_secrets(self.inner.app.secrets()?);
-        let standing = Standing::of(&self.inner.app)?;
-        let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Arc::new(standing);
         Ok(Reloaded { changes, later })
     }
 

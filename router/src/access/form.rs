@@ -40,7 +40,7 @@ fn entry(token: &Token) -> Object {
 
 /// Reads tokens. What is wrong is told with its place; values are not shown.
 pub(super) fn read(text: &[u8]) -> Result<Vec<Token>, String> {
-    let limits = Limits { bytes: usize::MAX, depth: DEPTH };
+    let limits = Limits { bytes: usize::MAX, depth: DEPTH, ..Limits::REQUEST };
     let file = parse(text, limits).map_err(|error| error.to_string())?;
     let file = file.as_object().ok_or_else(|| expected("", "an object", Some(&file)))?;
     let version = file.get("version");

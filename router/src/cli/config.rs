@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::output::{Form, Output, tell};
 use super::{Answer, Error, full_text};
+use crate::access::origin::Guard;
 use crate::app::{App, Named};
 use crate::check::Status;
 use crate::config::{self, ConfigFile, Environment, Origin, Problem};
@@ -109,6 +110,11 @@ fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer
     let checked = match ConfigFile::trace(arguments.which.config_file.as_deref(), environment) {
         Ok((config, origins)) => {
             let mut problems = config.problems(&origins, config::variable);
+            let server = &config.server;
+            if let Err(bad) = Guard::new(&server.allowed_hosts, &server.allowed_origins) {
+                let (message, hint) = (bad.to_string(), bad.hint().to_owned());
+                problems.push(Problem { origin: Origin::Default, message, hint });
+            }
             if arguments.load {
                 problems.extend(load(&config, environment));
             }

@@ -13,6 +13,7 @@ use tracing::level_filters::LevelFilter;
 use super::options::RouterOptions;
 use super::output::tell;
 use super::{Answer, Error};
+use crate::access::origin::Guard;
 use crate::app::{App, Named, Paths};
 use crate::config::{ConfigFile, Environment, Listener};
 use crate::http::{self, Bound};
@@ -62,6 +63,8 @@ pub(super) fn run(
 ) -> Result<Answer, Error> {
     let config = arguments.router.config(environment)?;
     let listeners = arguments.listeners(&config)?;
+    let server = &config.server;
+    Guard::new(&server.allowed_hosts, &server.allowed_origins).map_err(service::Error::from)?;
     let telemetry = start_telemetry(&config, level)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("http")

@@ -195,6 +195,12 @@ pub(super) const OWN: &[Code] = &[
         "send less at once, or pass large data by reference",
     ),
     row(
+        "JSON_TOO_MANY_VALUES",
+        Kind::Error,
+        "The text has more values than the limit.",
+        "send less at once, or pass large data by reference",
+    ),
+    row(
         "JSON_TOO_DEEP",
         Kind::Error,
         "Arrays and objects are nested more deeply than the limit.",

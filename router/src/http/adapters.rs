@@ -6,7 +6,7 @@ use http::StatusCode;
 use super::guard::Context;
 use super::problem::Problem;
 use super::reply;
-use crate::json::{self, Limits, Object, Value};
+use crate::json::{Object, Value};
 use crate::loader::Adapter;
 
 /// Lists the adapters.
@@ -75,9 +75,8 @@ pub(super) async fn inspect(context: Context) -> Result<Response, Problem> {
     examine(context, "nexus-router.inspect_adapter").await
 }
 
-async fn examine(context: Context, tool: &'static str) -> Result<Response, Problem> {
-    let request = json::parse(&context.body.bytes, Limits::REQUEST)
-        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+async fn examine(mut context: Context, tool: &'static str) -> Result<Response, Problem> {
+    let request = context.json()?;
     context
         .blocking(move |context| {
             let place = context.service.examination();

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
 use crate::code;
-use crate::json::{self, Limits, Object, Value};
+use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
 
 /// Says that the process answers.
@@ -127,9 +127,8 @@ pub(super) async fn log_level(context: Context) -> Result<Response, Problem> {
 }
 
 /// Changes what is logged.
-pub(super) async fn set_log_level(context: Context) -> Result<Response, Problem> {
-    let body = json::parse(&context.body.bytes, Limits::REQUEST)
-        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+pub(super) async fn set_log_level(mut context: Context) -> Result<Response, Problem> {
+    let body = context.json()?;
     let body = body.into_object().unwrap_or_default();
     let (Some(wanted), 1) = (body.get("level").and_then(Value::as_str), body.len()) else {
         let detail = "the body must be {\"level\": \"…\"}";

@@ -11,6 +11,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::watch;
 
+use super::body::{Memory, Right};
 use super::guard::Context;
 use super::problem::Problem;
 use crate::event::Line;
@@ -37,10 +38,11 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         .stream()
         .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
     let committed = service.store().committed()?;
+    let memory = context.memory.clone();
     let begun = {
         let run_id = run_id.clone();
         context
-            .blocking(move |context| {
+            .ask(move |context| {
                 let tail = context.service.store().tail(&run_id, from)?;
                 tail.ok_or_else(|| Problem::no_run(&run_id))
             })
@@ -57,6 +59,9 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         next: from,
         ready: VecDeque::new(),
         over: false,
+        last_look: false,
+        memory,
+        right: None,
         _counted: counted,
     };
     follower.take(&begun);
@@ -90,7 +95,8 @@ fn is_over(tail: &Tail, next: u64) -> bool {
     progress.status != Status::Running && next >= progress.events
 }
 
-/// Follows a run. It holds a few events at most; a client that does not read gets no more.
+/// Follows a run. It holds as much as one look gives, which is counted; a client that does not read gets no
+/// more.
 struct Follower {
     service: Service,
     run_id: String,
@@ -98,6 +104,11 @@ struct Follower {
     next: u64,
     ready: VecDeque<Event>,
     over: bool,
+    /// The daemon stops: what is there now is told, and then the stream ends.
+    last_look: bool,
+    memory: Memory,
+    /// The right to the memory of what is ready.
+    right: Option<Right>,
     _counted: Counted,
 }
 
@@ -128,27 +139,44 @@ impl Follower {
             if self.over {
                 return None;
             }
-            let (store, run_id, next) =
-                (self.service.store().clone(), self.run_id.clone(), self.next);
-            self.committed.mark_unchanged();
-            match tokio::task::spawn_blocking(move || store.tail(&run_id, next)).await {
-                Ok(Ok(Some(tail))) => self.take(&tail),
-                // The client comes again and is told what is wrong.
-                Ok(Ok(None) | Err(_)) | Err(_) => return None,
+            self.right = None;
+            if self.last_look {
+                return None;
             }
-            if self.ready.is_empty() && !self.over {
-                self.wait().await?;
+            self.last_look =
+                self.service.is_draining() && self.service.router().runs_in_flight() == 0;
+            self.look().await?;
+            if self.ready.is_empty() && !self.over && !self.last_look {
+                self.wait().await;
             }
         }
     }
 
-    /// Waits for a commit, or for the time. Ends when the daemon stops.
-    async fn wait(&mut self) -> Option<()> {
+    /// Reads what is new, in turn with others who read.
+    async fn look(&mut self) -> Option<()> {
+        let (store, run_id, next) = (self.service.store().clone(), self.run_id.clone(), self.next);
+        self.committed.mark_unchanged();
+        let turn = self.service.turn().await;
+        let asked = move || (store.tail(&run_id, next), turn);
+        match tokio::task::spawn_blocking(asked).await {
+            Ok((Ok(Some(tail)), turn)) => {
+                let bytes = tail.lines.iter().map(|(_, line)| line.len()).sum();
+                self.right = self.memory.answer(bytes).await;
+                self.take(&tail);
+                drop(turn);
+                Some(())
+            }
+            // The client comes again and is told what is wrong.
+            Ok((Ok(None) | Err(_), _)) | Err(_) => None,
+        }
+    }
+
+    /// Waits for a commit, for the time, or for the end of the daemon.
+    async fn wait(&mut self) {
         tokio::time::sleep(SHORTEST).await;
         tokio::select! {
-            changed = self.committed.changed() => changed.ok(),
-            () = tokio::time::sleep(LONGEST) => Some(()),
-            () = self.service.draining(), if self.service.router().runs_in_flight() == 0 => None,
+            _ = self.committed.changed() => {}
+            () = tokio::time::sleep(LONGEST) => {}
         }
     }
 }

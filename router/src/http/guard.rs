@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode, request};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use super::body::{Held, Memory};
@@ -16,6 +17,7 @@ use super::problem::Problem;
 use super::routes::{Access, Payload, ROUTES, Route};
 use super::{Peer, cors};
 use crate::access::{Bearer, Denial, Scope};
+use crate::json::Value;
 use crate::service::{Service, Standing};
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
@@ -30,6 +32,7 @@ pub(super) struct Context {
     pub(super) trace: Option<TraceContext>,
     pub(super) headers: HeaderMap,
     pub(super) body: Held,
+    pub(super) memory: Memory,
     /// The address that the request came from.
     pub(super) from: String,
     /// What was asked for, as it is recorded.
@@ -64,24 +67,48 @@ impl Context {
         })
     }
 
+    /// Answers with what may wait for a disk or a child, on a thread that may wait.
+    pub(super) async fn blocking(
+        self,
+        question: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
+    ) -> Result<Response, Problem> {
+        let memory = self.memory.clone();
+        let (answer, turn) = self.ask_in_turn(question).await;
+        // The turn is kept until the answer is counted: so many are in memory besides those that are.
+        let answer = match answer {
+            Ok(response) => Ok(memory.weighed(response).await),
+            Err(problem) => Err(problem),
+        };
+        drop(turn);
+        answer
+    }
+
     /// Asks something that may wait for a disk or a child, on a thread that may wait.
-    pub(super) async fn blocking<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         self,
         question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        self.ask_in_turn(question).await.0
+    }
+
+    async fn ask_in_turn<T: Send + 'static>(
+        self,
+        question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> (Result<T, Problem>, Option<OwnedSemaphorePermit>) {
         let span = tracing::Span::current();
         let turn = self.service.turn().await;
-        let asked = tokio::task::spawn_blocking(move || span.in_scope(|| question(&self)));
-        let answer = asked.await;
-        drop(turn);
-        answer.unwrap_or_else(|error| {
+        // The turn goes along: the work goes on when whoever asked is gone.
+        let asked = move || (span.in_scope(|| question(&self)), turn);
+        tokio::task::spawn_blocking(asked).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request panicked");
-            Err(Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "ROUTER_FAILED",
-                "the router made a mistake",
-            ))
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            (Err(Problem::new(status, "ROUTER_FAILED", "the router made a mistake")), None)
         })
+    }
+
+    /// Reads the JSON in the body.
+    pub(super) fn json(&mut self) -> Result<Value, Problem> {
+        self.memory.parse(&mut self.body)
     }
 }
 
@@ -207,7 +234,20 @@ async fn admit(
         limit => memory.read(body, declared, limit, standing.server.body_timeout).await?,
     };
     let (service, headers) = (service.clone(), parts.headers);
-    Ok(Context { service, standing, bearer, trace, headers, body, from, what, params, query })
+    let memory = memory.clone();
+    Ok(Context {
+        service,
+        standing,
+        bearer,
+        trace,
+        headers,
+        body,
+        memory,
+        from,
+        what,
+        params,
+        query,
+    })
 }
 
 /// Finds out who asks, and whether they may. Who is refused is named as far as is known.

@@ -14,11 +14,11 @@ use crate::bundle::{self, ImportOptions, Imported, Provenance, Source};
 use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::inspect;
-use crate::json::{self, Limits, Object, Value};
+use crate::json::{Object, Value};
 use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
-use crate::router::{Accepted, Router, Submission};
+use crate::router::{Accepted, Canceller, Submission};
 use crate::store::{Filter, Log, Status};
 
 /// The longest time that a caller may ask to wait.
@@ -34,24 +34,23 @@ enum Wait {
 }
 
 /// Carries out the request in the body.
-pub(super) async fn submit(context: Context) -> Result<Response, Problem> {
+pub(super) async fn submit(mut context: Context) -> Result<Response, Problem> {
     let wait = wait(&context)?;
     let cancels = cancels(&context)?;
-    let mut request = json::parse(&context.body.bytes, Limits::REQUEST)
-        .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+    let mut request = context.json()?;
     add_key(&context, &mut request)?;
     let request = Request::read(request)?;
-    run(&context, request, wait, cancels).await.map(|outcome| answer(&outcome))
+    run(&mut context, request, wait, cancels).await.map(|outcome| answer(&outcome))
 }
 
 /// Carries out a request in the name of the caller, as far as its scope reaches.
-pub(super) async fn carry_out(context: &Context, request: Request) -> Result<Outcome, Problem> {
+pub(super) async fn carry_out(context: &mut Context, request: Request) -> Result<Outcome, Problem> {
     let cancels = cancels(context)?;
     run(context, request, Wait::End, cancels).await
 }
 
 async fn run(
-    context: &Context,
+    context: &mut Context,
     request: Request,
     wait: Wait,
     cancels: bool,
@@ -66,9 +65,11 @@ async fn run(
     if let Some(trace) = &context.trace {
         submission = submission.traced(*trace);
     }
+    if let Some(right) = context.body.take_right() {
+        submission = submission.holding(Arc::new(right));
+    }
     let router = context.service.router();
-    let mut guard =
-        CancelOnDrop { router, run_id: cancels.then(|| submission.run_id().to_owned()) };
+    let mut guard = CancelOnDrop(cancels.then(|| submission.canceller()));
     let outcome = match wait {
         Wait::End => router.run(submission).await?,
         Wait::For(time) => match router.accept(submission).await? {
@@ -83,7 +84,7 @@ async fn run(
             },
         },
     };
-    guard.run_id = None;
+    guard.0 = None;
     Ok(outcome)
 }
 
@@ -99,15 +100,12 @@ async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> 
 }
 
 /// Cancels a run whose caller went away, if that was asked for.
-struct CancelOnDrop<'a> {
-    router: &'a Router,
-    run_id: Option<String>,
-}
+struct CancelOnDrop(Option<Canceller>);
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(run_id) = &self.run_id {
-            self.router.cancel(run_id);
+        if let Some(canceller) = &self.0 {
+            canceller.cancel();
         }
     }
 }

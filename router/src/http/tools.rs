@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::{reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
-use crate::json::{self, Limits, Object, Value};
+use crate::json::{Object, Value};
 use crate::outcome::Outcome;
 use crate::policy::Act;
 use crate::request::{Mode, RunToolRequest};
@@ -49,7 +49,7 @@ struct Call {
 }
 
 impl Call {
-    fn read(context: &Context) -> Result<Self, Problem> {
+    fn read(context: &mut Context) -> Result<Self, Problem> {
         let wrong = |message: &str, pointer: &str| {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", message)
                 .hint("the body is {\"args\": {…}, \"mode\": \"apply\"}; both may be left out")
@@ -58,8 +58,7 @@ impl Call {
         if context.body.bytes.is_empty() {
             return Ok(Self { args: Object::new(), mode: Mode::Apply });
         }
-        let body = json::parse(&context.body.bytes, Limits::REQUEST)
-            .map_err(|error| Problem::from(crate::request::Error::from(error)))?;
+        let body = context.json()?;
         let mut body = body.into_object().ok_or_else(|| wrong("the body must be an object", ""))?;
         if let Some(unknown) = body.keys().find(|key| !["args", "mode"].contains(key)) {
             let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
@@ -80,7 +79,7 @@ impl Call {
 }
 
 /// Calls a tool.
-pub(super) async fn call(context: Context) -> Result<Response, Problem> {
+pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
     let name = context.param("name").to_owned();
     if name.starts_with("nexus-router.") {
         return own(context, name).await;
@@ -101,9 +100,9 @@ pub(super) async fn call(context: Context) -> Result<Response, Problem> {
             None => problem,
         });
     };
-    let Call { args, mode } = Call::read(&context)?;
+    let Call { args, mode } = Call::read(&mut context)?;
     let request = spec.request(mode, args, runs::idempotency_key(&context)?)?;
-    let outcome = runs::carry_out(&context, request).await?;
+    let outcome = runs::carry_out(&mut context, request).await?;
     let status = match outcome.status {
         Status::Running => StatusCode::ACCEPTED,
         Status::Completed | Status::Failed => StatusCode::OK,
@@ -142,9 +141,9 @@ fn told(outcome: &Outcome) -> Value {
 }
 
 /// Calls a tool of the router itself.
-async fn own(context: Context, name: String) -> Result<Response, Problem> {
+async fn own(mut context: Context, name: String) -> Result<Response, Problem> {
     context.require(Scope::Admin)?;
-    let Call { args, mode } = Call::read(&context)?;
+    let Call { args, mode } = Call::read(&mut context)?;
     if mode == Mode::DryRun {
         // What nobody would heed must not look as if it were.
         let detail = "the tools nexus-router.* are not tried: a run has its own mode, in args";
@@ -160,11 +159,11 @@ async fn own(context: Context, name: String) -> Result<Response, Problem> {
         let mut args = Value::Object(args);
         runs::add_key(&context, &mut args)?;
         let RunToolRequest { request, .. } = RunToolRequest::read(args)?;
-        runs::carry_out(&context, request).await?.to_json()
+        runs::carry_out(&mut context, request).await?.to_json()
     } else {
         let examines = name.contains("adapter");
         context
-            .blocking(move |context| {
+            .ask(move |context| {
                 let place = examines.then(|| context.service.examination());
                 if let Some(None) = place {
                     let detail = "as many adapters are examined as may be at once";

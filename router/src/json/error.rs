@@ -18,6 +18,7 @@ pub struct Error {
 pub(super) enum Kind {
     TooLarge,
     TooDeep,
+    TooMany,
     Syntax,
     DuplicateKey,
     NotFinite,
@@ -33,6 +34,7 @@ impl Error {
         match self.kind {
             Kind::TooLarge => "JSON_TOO_LARGE",
             Kind::TooDeep => "JSON_TOO_DEEP",
+            Kind::TooMany => "JSON_TOO_MANY_VALUES",
             Kind::Syntax => "JSON_SYNTAX",
             Kind::DuplicateKey => "JSON_DUPLICATE_KEY",
             Kind::NotFinite => "JSON_NOT_FINITE",
@@ -48,6 +50,7 @@ impl Error {
         match self.kind {
             Kind::TooLarge => "send less at once, or pass large data by reference",
             Kind::TooDeep => "nest arrays and objects less deeply",
+            Kind::TooMany => "send less at once, or pass large data by reference",
             Kind::Syntax => "write strict JSON (RFC 8259), without comments or trailing commas",
             Kind::DuplicateKey => "give each member of an object a name of its own",
             Kind::NotFinite => "use null or a text where a number is not finite",

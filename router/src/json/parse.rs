@@ -19,6 +19,8 @@ pub struct Limits {
     pub bytes: usize,
     /// The most levels of arrays and objects; there is a bound that it cannot exceed, as reading recurses.
     pub depth: usize,
+    /// The most values, of which each takes more memory than the two bytes that it may take as text.
+    pub values: usize,
 }
 
 /// What is admitted in a request or an answer stands some levels deeper in a bundle.
@@ -26,9 +28,9 @@ const MAX_DEPTH: usize = 520;
 
 impl Limits {
     /// The limits of a request: 16 MiB.
-    pub const REQUEST: Self = Self { bytes: 16 << 20, depth: 512 };
+    pub const REQUEST: Self = Self { bytes: 16 << 20, depth: 512, values: 1_000_000 };
     /// The limits of a bundle of recorded runs: 1 GiB.
-    pub const BUNDLE: Self = Self { bytes: 1 << 30, depth: MAX_DEPTH };
+    pub const BUNDLE: Self = Self { bytes: 1 << 30, depth: MAX_DEPTH, values: usize::MAX };
 }
 
 impl Default for Limits {
@@ -69,6 +71,9 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     max_depth: usize,
+    max_values: usize,
+    /// How many values there were.
+    values: usize,
     /// Items of the arrays that are not complete yet, so that each array is allocated once.
     items: Vec<Value>,
     /// Members of the objects that are not complete yet.
@@ -82,6 +87,8 @@ impl<'a> Parser<'a> {
             bytes: text.as_bytes(),
             at: 0,
             max_depth: limits.depth.min(MAX_DEPTH),
+            max_values: limits.values,
+            values: 0,
             items: Vec::with_capacity(FEW),
             members: Vec::with_capacity(FEW),
         };
@@ -106,6 +113,11 @@ impl<'a> Parser<'a> {
 
     /// Reads a value in which arrays and objects may nest so many levels.
     fn value(&mut self, depth: usize) -> Parsed<Value> {
+        self.values += 1;
+        if self.values > self.max_values {
+            let message = format!("there are more than {} values", self.max_values);
+            return Err(Fault::new(Kind::TooMany, message, self.at));
+        }
         match self.peek() {
             Some(b'"') => self.string().map(Value::String),
             Some(b'{') => self.object(depth),

@@ -1,11 +1,13 @@
 //! A request on its way into the router, and what is known of it when it has arrived.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
 use super::Error;
 use crate::caller::Caller;
+use crate::dispatch::Cancel;
 use crate::id;
 use crate::outcome::Outcome;
 use crate::request::Request;
@@ -19,11 +21,26 @@ pub struct Submission {
     pub(super) run_id: String,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) trace: Option<TraceContext>,
+    pub(super) cancel: Arc<Cancel>,
+    /// Kept until the run is over.
+    pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Ends a run that is not there yet, or is under way.
+#[derive(Clone, Debug)]
+pub struct Canceller(Arc<Cancel>);
+
+impl Canceller {
+    /// Asks the run to end.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
 }
 
 impl From<Request> for Submission {
     fn from(request: Request) -> Self {
-        Self { request, run_id: id::run_id(), caller: None, trace: None }
+        let (run_id, cancel) = (id::run_id(), Arc::default());
+        Self { request, run_id, caller: None, trace: None, cancel, held: None }
     }
 }
 
@@ -40,6 +57,19 @@ impl Submission {
     pub fn traced(mut self, trace: TraceContext) -> Self {
         self.trace = Some(trace);
         self
+    }
+
+    /// Keeps something until the run is over, such as the right to the memory that it takes.
+    #[must_use]
+    pub fn holding(mut self, held: Arc<dyn Any + Send + Sync>) -> Self {
+        self.held = Some(held);
+        self
+    }
+
+    /// Returns what ends the run, from now on.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.cancel))
     }
 
     /// Returns the span in which the run is carried out.

@@ -2,7 +2,6 @@
 
 use super::Error;
 use crate::access::origin::Guard;
-use crate::app::App;
 use crate::config::{ConfigFile, Server, TokenEntry};
 use crate::policy::Law;
 use crate::toolspec::Tools;
@@ -28,10 +27,11 @@ impl Standing {
         self.tokens.iter().find(|entry| entry.name == name)
     }
 
-    pub(super) fn of(app: &App) -> Result<Self, Error> {
-        let ConfigFile { server, tokens, .. } = app.config();
+    /// Takes it out of a configuration, with the tools and the law that were made of it.
+    pub(super) fn of(config: &ConfigFile, tools: Tools, law: Law) -> Result<Self, Error> {
+        let (server, tokens) = (config.server.clone(), config.tokens.clone());
         let guard = Guard::new(&server.allowed_hosts, &server.allowed_origins)?;
-        Ok(Self { tools: app.tools()?, law: app.law()?, guard, server, tokens })
+        Ok(Self { tools, law, guard, server, tokens })
     }
 }
 

@@ -22,6 +22,8 @@ const BY_ID: &str = select_run!("run_id = ?1");
 const BY_NUMBER: &str = select_run!("run_no = ?1");
 const EVENTS: &str =
     "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 ORDER BY segment_no";
+/// At most so much of a run is read at once, unless one event is larger.
+const TAIL_BYTES: usize = 256 * 1024;
 const SOME_EVENTS: &str = "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 \
     ORDER BY segment_no LIMIT 16";
 const NEWEST: &str = "SELECT created_at, run_no FROM runs WHERE status = ?1 AND created_at >= ?2 \
@@ -106,9 +108,15 @@ pub(super) fn tail(
     })?;
     let mut seq = (begins - first).cast_unsigned();
     let mut lines = Vec::new();
-    for body in bodies {
+    let mut bytes = 0;
+    'enough: for body in bodies {
         for line in body?.lines() {
             if seq >= from {
+                // One at least, however large it is.
+                if bytes > 0 && bytes + line.len() > TAIL_BYTES {
+                    break 'enough;
+                }
+                bytes += line.len();
                 lines.push((seq, line.to_owned()));
             }
             seq += 1;

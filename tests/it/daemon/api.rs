@@ -191,6 +191,19 @@ fn a_client_that_goes_away_cancels_its_run_only_if_it_said_so() {
         (summary == json!({ "runs_total": 5, "completed": 4, "failed": 1, "running": 0 }))
             .then_some(())
     });
+    // Whoever leaves at once is heard too, whatever the run waits for.
+    for (index, query) in
+        ["?on_disconnect=cancel", "?on_disconnect=cancel&wait=30"].iter().enumerate()
+    {
+        for attempt in 0..10 {
+            let key = format!("{index}-{attempt}");
+            let ask = daemon.post(&format!("/v1/runs{query}"), &plan("many", "t", "hold"));
+            drop(ask.header("Idempotency-Key", &key).begin());
+        }
+    }
+    until("no run under way", || {
+        (daemon.get("/v1/status").ok()["runs_in_flight"] == 0).then_some(())
+    });
     let odd = daemon.post("/v1/runs?on_disconnect=explode", &plan("echo", "t", "m"));
     odd.refused(400, "HTTP_QUERY_INVALID");
 }

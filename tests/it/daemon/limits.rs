@@ -97,6 +97,45 @@ fn bodies_together_take_no_more_than_their_memory() {
 }
 
 #[test]
+fn what_a_body_does_not_need_is_for_others() {
+    let server = "[server]\nbody_bytes = 16384\nbundle_bytes = 16384\nbodies_bytes = 65536\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let plan = plan("many", "t", "hold").to_string();
+    let post = |query: &str| {
+        let mut wire = daemon.connect();
+        let request = format!(
+            "POST /v1/runs{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+             Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{plan}\r\n0\r\n\r\n",
+            daemon.token("admin"),
+            plan.len()
+        );
+        wire.stream().write_all(request.as_bytes()).unwrap();
+        wire
+    };
+    // Four of them could have been as large as all together may be.
+    let holders: Vec<_> = (1..=8)
+        .map(|held| {
+            let wire = post("");
+            until("the call", || (daemon.calls_in_flight("many") == held).then_some(()));
+            wire
+        })
+        .collect();
+    drop(holders);
+    // What is accepted keeps its memory until it is over, and not only until its caller is gone.
+    until("a refusal", || (post("?wait=false").response().status == 503).then_some(()));
+    daemon.release();
+    until("room", || (post("?wait=false").response().status == 202).then_some(()));
+    daemon.release();
+}
+
+#[test]
+fn values_are_counted_besides_their_text() {
+    let daemon = Daemon::usual();
+    let many = format!("{{\"goal\":\"g\",\"context\":[{}0]}}", "0,".repeat(1_000_000));
+    daemon.ask("POST", "/v1/runs").body(many).refused(400, "JSON_TOO_MANY_VALUES");
+}
+
+#[test]
 fn there_are_only_so_many_connections() {
     let daemon = Daemon::start(&format!("{ADAPTERS}[server]\nconnections = 4\n"), &[]);
     // A connection counts until the daemon has seen its end.

@@ -33,6 +33,14 @@ fn bad_configuration_changes_nothing_and_says_why() {
             ),
             "UNKNOWN_ADAPTER",
         ),
+        // Found out last, when everything else is made already.
+        (
+            format!(
+                "{base}{}[server]\nallowed_hosts = [\"router.example.com:7433\"]\n",
+                home.fake("extra", "")
+            ),
+            "CONFIG_FILE_INVALID",
+        ),
     ];
     for (index, (config, code)) in bad.iter().enumerate() {
         home.configure(config);
@@ -45,6 +53,7 @@ fn bad_configuration_changes_nothing_and_says_why() {
         let counted = format!("result=\"refused\"}} {}", index + 1);
         assert!(client.get("/metrics").unwrap().text().contains(&counted));
         assert_eq!(quick(&mut client, "held"), "COMPLETED");
+        assert!(!client.get("/v1/adapters").unwrap().text().contains("extra"));
     }
     // One more was made of the configuration that has two of the same id.
     assert_eq!(home.lives(&daemon, "made", "held"), 2);
