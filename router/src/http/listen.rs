@@ -17,12 +17,12 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
+use super::Peer;
 use super::patient::Patient;
 use super::problem::{MEDIA_TYPE, Problem};
-use super::{Peer, tls};
+use super::tls::Certificate;
 use crate::code;
 use crate::config::{self, Listener};
 use crate::service::Service;
@@ -87,13 +87,13 @@ impl Error {
 pub struct Bound {
     listener: TcpListener,
     tokens: bool,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certificate>,
 }
 
 impl Bound {
     pub(super) async fn new(listener: &Listener) -> Result<Self, Error> {
         listener.refuse_unsafe()?;
-        let tls = listener.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = listener.tls.as_ref().map(Certificate::read).transpose()?;
         let address = listener.address;
         let bound = TcpListener::bind(address).await;
         let bound = bound.map_err(|source| Error::Unavailable { address, source })?;
@@ -119,7 +119,7 @@ impl Bound {
 
 /// Accepts connections until it is aborted.
 pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
-    let Bound { listener, tokens, tls } = bound;
+    let Bound { listener, tokens, mut tls } = bound;
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -146,7 +146,8 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
             }
             continue;
         };
-        let (service, app, tls) = (service.clone(), app.clone(), tls.clone());
+        let tls = tls.as_mut().map(Certificate::acceptor);
+        let (service, app) = (service.clone(), app.clone());
         drop(tokio::spawn(async move {
             match tls {
                 None => connection(stream, peer, &service, app).await,

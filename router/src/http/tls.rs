@@ -1,7 +1,9 @@
-//! Certificates and keys from files.
+//! Certificates and keys from files, read again when they were renewed.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,8 +14,59 @@ use tokio_rustls::rustls::crypto::ring;
 use super::Error;
 use crate::config::TlsFiles;
 
+/// How often the files are looked at, at most.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What tells one state of the files from another.
+type Mark = [Option<(u64, u64, i64, i64)>; 2];
+
+/// A certificate with its key, as the files have it.
+pub(super) struct Certificate {
+    files: TlsFiles,
+    acceptor: TlsAcceptor,
+    mark: Mark,
+    looked: Instant,
+}
+
+impl Certificate {
+    pub(super) fn read(files: &TlsFiles) -> Result<Self, Error> {
+        let mark = mark(files);
+        let acceptor = acceptor(files)?;
+        Ok(Self { files: files.clone(), acceptor, mark, looked: Instant::now() })
+    }
+
+    /// Returns what shakes hands with the present certificate. One that was renewed is taken up by new
+    /// connections; one that cannot be used is told of once, and the old one stays.
+    pub(super) fn acceptor(&mut self) -> TlsAcceptor {
+        if self.looked.elapsed() >= PAUSE {
+            self.looked = Instant::now();
+            let now = mark(&self.files);
+            if now != self.mark {
+                self.mark = now;
+                match acceptor(&self.files) {
+                    Ok(renewed) => {
+                        tracing::info!(file = %self.files.cert.display(), "the certificate was renewed");
+                        self.acceptor = renewed;
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the renewed certificate is refused; the old one stays");
+                    }
+                }
+            }
+        }
+        self.acceptor.clone()
+    }
+}
+
+fn mark(files: &TlsFiles) -> Mark {
+    [&files.cert, &files.key].map(|file| {
+        let file = std::fs::metadata(file).ok()?;
+        Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+    })
+}
+
 /// Makes an acceptor of a certificate chain and its key.
-pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
     let wrong = |file: &Path, message: String| Error::Tls { file: file.to_owned(), message };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect)

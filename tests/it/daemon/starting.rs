@@ -2,11 +2,12 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::support::{ADAPTERS, Daemon, Stage};
+use super::support::{ADAPTERS, Daemon, Stage, until};
 use crate::support::workspace;
 
 const LISTEN: [&str; 4] = ["--data-dir", "data", "--listen", "127.0.0.1:0"];
@@ -112,16 +113,7 @@ fn a_listener_with_a_certificate_speaks_tls() {
     );
     let daemon = Daemon::start(&config, &["--listen", "0.0.0.0:0"]);
     assert!(daemon.stdout().contains("https://0.0.0.0:"), "{}", daemon.stdout());
-    let certificate = std::fs::read(files.join("cert.pem")).unwrap();
-    let agent = |trusted: Vec<ureq::tls::Certificate<'static>>| {
-        let tls = ureq::tls::TlsConfig::builder()
-            .root_certs(ureq::tls::RootCerts::Specific(Arc::new(trusted)))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false);
-        ureq::Agent::new_with_config(config.build())
-    };
-    let trusting = agent(vec![ureq::tls::Certificate::from_pem(&certificate).unwrap()]);
+    let trusting = agent(&[&files.join("cert.pem")]);
     let url = format!("https://localhost:{}", daemon.address.port());
     let mut answer = trusting.get(format!("{url}/healthz")).call().unwrap();
     assert_eq!(answer.status(), 200);
@@ -137,9 +129,52 @@ fn a_listener_with_a_certificate_speaks_tls() {
     let page = trusting.get(format!("{url}/healthz"));
     let page = page.header("Origin", format!("http://localhost:{}", daemon.address.port()));
     assert_eq!(page.call().unwrap().status(), 403);
-    assert!(agent(Vec::new()).get(format!("{url}/healthz")).call().is_err());
+    assert!(agent(&[]).get(format!("{url}/healthz")).call().is_err());
     // Who does not speak TLS gets no answer, and takes nobody's place.
     let answer = daemon.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
     assert_eq!(trusting.get(format!("{url}/healthz")).call().unwrap().status(), 200);
+}
+
+/// Makes a client that trusts the certificates in some files.
+fn agent(trusted: &[&Path]) -> ureq::Agent {
+    let read = |file: &&Path| {
+        ureq::tls::Certificate::from_pem(&std::fs::read(file).unwrap()).unwrap().to_owned()
+    };
+    let trusted = ureq::tls::RootCerts::Specific(Arc::new(trusted.iter().map(read).collect()));
+    let tls = ureq::tls::TlsConfig::builder()
+        .root_certs(trusted)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build();
+    let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false);
+    ureq::Agent::new_with_config(config.build())
+}
+
+#[test]
+fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
+    let golden = workspace().join("tests/golden/tls");
+    let place = tempfile::tempdir().unwrap();
+    let put = |cert: &str, key: &str| {
+        std::fs::copy(golden.join(cert), place.path().join("cert.pem")).unwrap();
+        std::fs::copy(golden.join(key), place.path().join("key.pem")).unwrap();
+    };
+    put("cert.pem", "key.pem");
+    let config = format!(
+        "[[listeners]]\ntls_cert = \"{0}/cert.pem\"\ntls_key = \"{0}/key.pem\"\n",
+        place.path().display()
+    );
+    let daemon = Daemon::start(&config, &["--listen", "127.0.0.1:0"]);
+    let url = format!("https://localhost:{}/healthz", daemon.address.port());
+    // A client for each try: a connection that is kept keeps its certificate.
+    let heard = |trusted: &str| agent(&[&golden.join(trusted)]).get(&url).call().is_ok();
+    assert!(heard("cert.pem") && !heard("renewed_cert.pem"));
+    // A certificate without its key.
+    put("renewed_cert.pem", "key.pem");
+    until("the refusal", || {
+        assert!(heard("cert.pem"));
+        daemon.stderr().contains("the renewed certificate is refused").then_some(())
+    });
+    put("renewed_cert.pem", "renewed_key.pem");
+    until("the renewed certificate", || heard("renewed_cert.pem").then_some(()));
+    assert!(!heard("cert.pem"));
 }
