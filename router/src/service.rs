@@ -198,7 +198,8 @@ impl Service {
             // The configuration may give a role, and never take one away.
             bearer.caller.role = entry.role.or(token.role);
         }
-        Ok(bearer)
+        // Whoever may change the configuration could lift its own role.
+        Ok(bearer.bounded())
     }
 
     /// Counts a request of a bearer.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nexus_router::access::{self, NewToken, Scope};
 use nexus_router::clock::{Clock, Timestamp};
 use nexus_router::http::{Access, ROUTES, Route};
+use nexus_router::role::Role;
 use serde_json::json;
 
 use super::support::{ADAPTERS, Daemon, Stage, until};
@@ -111,6 +112,23 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
         let secret = &daemon.token(name)[17..];
         assert!(!told.contains(secret), "the text of token {name} was told");
     }
+}
+
+#[test]
+fn a_role_takes_the_administration_away() {
+    let mut stage =
+        Stage::new(&format!("{ADAPTERS}[[tokens]]\nname = \"configured\"\nrole = \"envoy\"\n"));
+    stage.token("configured", Scope::Admin);
+    let role = Some(Role::Scout);
+    let name = "made".to_owned();
+    stage.token_as(NewToken { name, scope: Scope::Admin, role, expires_at: None });
+    let daemon = stage.start(&[]);
+    for name in ["configured", "made"] {
+        daemon.ask("POST", "/v1/reload").by(name).refused(403, "SCOPE_MISSING");
+        let you = daemon.get("/v1/status").by(name).ok();
+        assert_eq!(you["you"]["scope"], json!("apply"));
+    }
+    assert_eq!(daemon.ask("POST", "/v1/reload").by("admin").send().status, 200);
 }
 
 #[test]
