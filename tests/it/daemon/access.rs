@@ -149,6 +149,41 @@ fn tokens_come_and_go_while_the_daemon_runs() {
     let counts: Vec<_> =
         audit.iter().filter_map(|event| event["payload"]["tokens"].as_u64()).collect();
     assert_eq!(counts, [3, 4]);
+    let lists: Vec<_> = audit
+        .iter()
+        .filter(|event| event["kind"] == "tokens.changed")
+        .map(|event| (&event["payload"]["added"], &event["payload"]["removed"]))
+        .collect();
+    assert_eq!(lists, [(&json!([]), &json!(["read"])), (&json!(["late"]), &json!([]))]);
+}
+
+#[test]
+fn a_bad_file_of_tokens_is_told_once() {
+    let mut daemon = Daemon::usual();
+    let file = daemon.stage.path("data/tokens.json");
+    let good = std::fs::read(&file).unwrap();
+    for round in 1..=2 {
+        std::fs::write(&file, "{").unwrap();
+        daemon.audited(|event| event["kind"] == "tokens.refused");
+        // The configuration is looked at after the tokens, and rests for one look before it is read.
+        daemon.stage.configure(&format!("{ADAPTERS}# {round}\n"));
+        until("the reload", || {
+            let audit = daemon.audit();
+            let reloads = audit.iter().filter(|event| event["kind"] == "config.reloaded").count();
+            (reloads == round).then_some(())
+        });
+        assert_eq!(daemon.get("/v1/runs").by("read").send().status, 200);
+        std::fs::write(&file, &good).unwrap();
+        until("the good file", || {
+            (daemon.stderr().matches("can be read again").count() == round).then_some(())
+        });
+        let told = daemon.stderr().matches("the tokens cannot be read").count();
+        assert_eq!(told, round, "{}", daemon.stderr());
+    }
+    let refused = daemon.audit().iter().filter(|event| event["kind"] == "tokens.refused").count();
+    assert_eq!(refused, 2);
+    daemon.stage.token("late", Scope::Read);
+    daemon.audited(|event| event["payload"]["added"] == json!(["late"]));
 }
 
 #[test]
