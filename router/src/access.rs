@@ -16,7 +16,7 @@ mod scope;
 mod token;
 
 pub use book::TokenBook;
-pub use change::{NewToken, create, first_start, list, revoke};
+pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
 pub use error::Error;
 pub use scope::Scope;

@@ -14,6 +14,7 @@ use crate::config::{ConfigFile, Environment};
 use crate::json::{Object, Value};
 use crate::python_text::visible;
 use crate::role::Role;
+use crate::service::FIRST_TOKEN;
 
 const NEW_HELP: &str = "\
 Examples:
@@ -217,8 +218,13 @@ fn as_json(token: &Token, now: Timestamp) -> Value {
 }
 
 fn revoke(arguments: &RevokeArguments, environment: &Environment) -> Result<Answer, Error> {
-    let token = access::revoke(&arguments.place.file(environment)?, &arguments.token)?;
+    let file = arguments.place.file(environment)?;
+    let token = access::revoke(&file, &arguments.token)?;
     Output::new(environment).line(&format!("revoked {} ({})", token.name, token.id))?;
+    let text = file.with_file_name(FIRST_TOKEN);
+    if access::forget_text(&text, &token)? {
+        tell(&format!("removed {}, which had its text", visible(&text.display().to_string())));
+    }
     Ok(Answer::Yes)
 }
 

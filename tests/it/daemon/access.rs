@@ -204,6 +204,29 @@ fn the_first_start_makes_a_token_and_shows_it_to_nobody() {
 }
 
 #[test]
+fn a_dead_token_is_not_offered() {
+    let mut stage = Stage::new(ADAPTERS);
+    let file = stage.path("data/admin.token");
+    // What is left from a token that the book does not know.
+    std::fs::write(&file, "nxr_0123456789ab_left\n").unwrap();
+    let mut revoke = stage.program();
+    let run = revoke.args(["token", "revoke", "read", "--data-dir", "data"]).output().unwrap();
+    assert!(run.status.success() && file.exists(), "{run:?}");
+    // What is left from a token that is revoked goes with it.
+    stage.token("gone", Scope::Admin);
+    let daemon = stage.start(&[]);
+    let greeting = until("the greeting", || {
+        Some(daemon.stdout()).filter(|text| text.contains("-d '{\"goal\""))
+    });
+    assert!(!greeting.contains("admin.token"), "{greeting}");
+    assert!(greeting.contains("TOKEN=$(nexus-router token new me --scope apply)"), "{greeting}");
+    std::fs::write(&file, format!("{}\n", daemon.token("gone"))).unwrap();
+    let mut revoke = daemon.stage.program();
+    let run = revoke.args(["token", "revoke", "gone", "--data-dir", "data"]).output().unwrap();
+    assert!(run.status.success() && !file.exists(), "{run:?}");
+}
+
+#[test]
 fn only_known_hosts_and_origins_are_let_in() {
     let server = "[server]\nallowed_hosts = [\"router.example.com\"]\n\
                   allowed_origins = [\"https://console.example.com\"]\n";
