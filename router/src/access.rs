@@ -16,7 +16,7 @@ mod scope;
 mod token;
 
 pub use book::TokenBook;
-pub use change::{NewToken, create, first_start, list, revoke};
+pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
 pub use error::Error;
 pub use scope::Scope;
@@ -41,6 +41,16 @@ impl Bearer {
     #[must_use]
     pub fn local() -> Self {
         Self { caller: Caller::local(), scope: Scope::Admin }
+    }
+
+    /// Takes from a bearer with a role what would let it lift the role: an administrator changes the
+    /// configuration, in which roles and what they bound stand.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        if self.caller.role.is_some() {
+            self.scope = self.scope.min(Scope::Apply);
+        }
+        self
     }
 
     /// Says whether the bearer may do what needs a scope.
@@ -73,6 +83,7 @@ impl From<&Token> for Bearer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::role::Role;
 
     #[test]
     fn a_bearer_may_what_the_scope_includes() {
@@ -82,5 +93,17 @@ mod tests {
         assert_eq!(reader.require(Scope::Read), Ok(()));
         let denial = reader.require(Scope::Apply).unwrap_err();
         assert_eq!(denial, Denial::ScopeMissing { needed: Scope::Apply, has: Scope::Read });
+    }
+
+    #[test]
+    fn a_role_bounds_the_scope() {
+        let bounded = |scope, role| {
+            let caller = Caller { role, ..Caller::local() };
+            Bearer { caller, scope }.bounded().scope
+        };
+        assert_eq!(bounded(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
+        assert_eq!(bounded(Scope::Apply, Some(Role::Scout)), Scope::Apply);
+        assert_eq!(bounded(Scope::Read, Some(Role::Envoy)), Scope::Read);
+        assert_eq!(bounded(Scope::Admin, None), Scope::Admin);
     }
 }

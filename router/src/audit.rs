@@ -28,6 +28,7 @@ pub const KINDS: &[(&str, &str)] = &[
         "Somebody was refused; the reason, the source, and the token if it is known.",
     ),
     ("tokens.changed", "The tokens that give access were changed; which."),
+    ("tokens.refused", "The file of the tokens cannot be used, and those before stay good; why."),
     ("log.level_changed", "What is logged was changed; before and after."),
     ("run.imported", "A run was imported; from which bundle, and what it replaced."),
     (

@@ -4,6 +4,7 @@ mod counted;
 mod error;
 mod process;
 mod standing;
+mod tokens;
 mod watch;
 
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ struct Inner {
     audit: Audit,
     telemetry: Telemetry,
     tokens: Option<TokenBook>,
+    /// Why the file of the tokens could not be used when it was looked at last.
+    tokens_refused: Mutex<Option<String>>,
     buckets: Buckets,
     /// What of the configuration is asked for at every request.
     standing: RwLock<Arc<Standing>>,
@@ -117,6 +120,7 @@ impl Service {
             audit,
             telemetry,
             tokens,
+            tokens_refused: Mutex::default(),
             buckets: Buckets::default(),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
@@ -198,7 +202,8 @@ impl Service {
             // The configuration may give a role, and never take one away.
             bearer.caller.role = entry.role.or(token.role);
         }
-        Ok(bearer)
+        // Whoever may change the configuration could lift its own role.
+        Ok(bearer.bounded())
     }
 
     /// Counts a request of a bearer.
@@ -382,21 +387,6 @@ impl Service {
     /// Returns the state of the configuration file before it was read last.
     fn seen(&self) -> Mark {
         *self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads the tokens again if their file changed.
-    pub fn refresh_tokens(&self) {
-        let Some(book) = &self.inner.tokens else { return };
-        match book.refresh() {
-            Ok(false) => {}
-            Ok(true) => {
-                let mut payload = Object::new();
-                payload.insert("tokens", book.len());
-                self.inner.audit.record("tokens.changed", payload);
-                tracing::info!(tokens = book.len(), "the tokens were read again");
-            }
-            Err(error) => tracing::error!(%error, "the tokens cannot be read; the old ones stay"),
-        }
     }
 
     /// Returns the files whose change means a reload.

@@ -55,6 +55,10 @@ fn mistakes_have_codes_and_remedies() {
         (&["new", "x", "--scope", "run", "--expires", "soon"], "error: --expires 'soon'"),
         (&["new", "x", "--scope", "root"], "[possible values: read, run, apply, admin]"),
         (&["new", "x"], "--scope"),
+        (
+            &["new", "x", "--scope", "admin", "--role", "scout"],
+            "hint: leave out --role, or use --scope apply --role scout",
+        ),
         (&["revoke", "nobody"], "error[TOKEN_NOT_FOUND]: "),
     ] {
         let (code, stderr) = run(arguments);
@@ -83,6 +87,31 @@ fn tokens_are_where_the_environment_says() {
         .run_with(&new, |command| command.env("HOME", &home).env("NEXUS_ROUTER_DATA_DIR", &data));
     assert_eq!(run.code(), 0, "{}", run.stderr());
     assert!(data.join("tokens.json").is_file());
+    assert!(run.stderr().contains(data.join("tokens.json").to_str().unwrap()), "{}", run.stderr());
+}
+
+#[test]
+fn tokens_are_where_the_configuration_says() {
+    let world = World::new();
+    let new = |name: &'static str| ["token", "new", name, "--scope", "read"];
+    std::fs::write(world.path("router.toml"), "data_dir = 'of-file'\n").unwrap();
+    std::fs::write(world.path("other.toml"), "data_dir = 'of-other'\n").unwrap();
+    let home = world.path("home");
+    let run = world.run_with(&new("a"), |command| command.env("HOME", &home));
+    assert_eq!(run.code(), 0, "{}", run.stderr());
+    assert!(world.path("of-file/tokens.json").is_file());
+    let run = world.run(&[&new("b")[..], &["--config", "other.toml"]].concat());
+    assert_eq!(run.code(), 0, "{}", run.stderr());
+    assert!(world.path("of-other/tokens.json").is_file());
+    let variable = world.path("of-variable");
+    let run = world.run_with(&new("c"), |command| command.env("NEXUS_ROUTER__DATA_DIR", &variable));
+    assert_eq!(run.code(), 0, "{}", run.stderr());
+    assert!(variable.join("tokens.json").is_file());
+    let run = world.run(&[&new("d")[..], &["--data-dir", "named"]].concat());
+    assert_eq!(run.code(), 0, "{}", run.stderr());
+    assert!(world.path("named/tokens.json").is_file());
+    let listed = world.run(&["token", "list", "--config-file", "other.toml"]);
+    assert!(listed.stdout().contains("\nb ") && !home.exists(), "{}", listed.stdout());
 }
 
 #[test]

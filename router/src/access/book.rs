@@ -58,6 +58,14 @@ impl TokenBook {
         self.pages().tokens.len()
     }
 
+    /// Returns the tokens, whether good or expired, in the order of their names.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<Arc<Token>> {
+        let mut tokens: Vec<Arc<Token>> = self.pages().tokens.values().cloned().collect();
+        tokens.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        tokens
+    }
+
     /// Says whether there is no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -116,6 +116,21 @@ pub fn first_start(
     })
 }
 
+/// Removes the file with the text of a token that is revoked, if it is of that token: whoever finds it later
+/// would take it for one that is good. Returns whether it was.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn forget_text(secret_file: &Path, revoked: &Token) -> Result<bool, Error> {
+    let Ok(text) = std::fs::read_to_string(secret_file) else { return Ok(false) };
+    if Digest::of(text.trim_end().as_bytes()) != revoked.digest {
+        return Ok(false);
+    }
+    std::fs::remove_file(secret_file)
+        .map_err(|source| Error::Unwritable { path: secret_file.to_owned(), source })?;
+    Ok(true)
+}
+
 /// Says whether a name or an id means a token. No name of one is the id of another.
 fn is(token: &Token, name_or_id: &str) -> bool {
     token.name == name_or_id || token.id == name_or_id

@@ -8,10 +8,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use super::output::{Form, Output, columns, tell};
 use super::{Answer, Error};
 use crate::access::{self, NewToken, Scope, Token};
+use crate::app::{self, App, Named};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{self, Environment};
+use crate::config::{ConfigFile, Environment};
 use crate::json::{Object, Value};
+use crate::python_text::visible;
 use crate::role::Role;
+use crate::service::FIRST_TOKEN;
 
 const NEW_HELP: &str = "\
 Examples:
@@ -52,6 +55,9 @@ struct Place {
     /// ~/.local/state/nexus-router].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// The router's configuration file [default: router.toml, if there is one].
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
+    config_file: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -111,27 +117,33 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
 impl Place {
     /// Returns the file with the tokens.
     fn file(&self, environment: &Environment) -> Result<PathBuf, Error> {
-        let directory = data_dir(self.data_dir.clone(), environment).ok_or_else(|| {
-            Error::usage(
+        // As the daemon finds it: tokens that it does not read are good for nothing.
+        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        let named = Named { data_dir: self.data_dir.clone(), ..Named::default() };
+        match App::new(environment, config, named).data_dir() {
+            Ok(directory) => Ok(directory.join(access::FILE_NAME)),
+            Err(app::Error::NoPlace) => Err(Error::usage(
                 "there is no place for the tokens: neither XDG_STATE_HOME nor HOME is set",
                 "name a directory with --data-dir",
-            )
-        })?;
-        Ok(directory.join(access::FILE_NAME))
+            )),
+            Err(error) => Err(error.into()),
+        }
     }
-}
-
-/// Returns the data directory: the named one, that of the environment, or the default.
-fn data_dir(named: Option<PathBuf>, environment: &Environment) -> Option<PathBuf> {
-    named
-        .or_else(|| config::variable("NEXUS_ROUTER_DATA_DIR").map(PathBuf::from))
-        .or_else(|| environment.state_dir.clone())
 }
 
 fn new(arguments: NewArguments, environment: &Environment) -> Result<Answer, Error> {
     let now = Clock::System.now();
     let expires_at = arguments.expires.as_deref().map(|text| expiry(text, now)).transpose()?;
     let NewArguments { name, scope, role, place, .. } = arguments;
+    if let (Scope::Admin, Some(role)) = (scope, role) {
+        let role = role.name();
+        return Err(Error::usage(
+            format!(
+                "--scope admin and --role {role} contradict each other: an administrator could lift the role"
+            ),
+            format!("leave out --role, or use --scope apply --role {role}"),
+        ));
+    }
     let file = place.file(environment)?;
     let (token, text) = access::create(&file, &NewToken { name, scope, role, expires_at }, now)?;
     if let Err(error) = Output::new(environment).line(text.as_str()) {
@@ -145,6 +157,7 @@ fn new(arguments: NewArguments, environment: &Environment) -> Result<Answer, Err
         None => "does not expire".to_owned(),
     };
     tell(&format!("made token {name} ({id}) with scope {scope}; it {until}"));
+    tell(&format!("it is in force where {} is read", visible(&file.display().to_string())));
     tell("hint: keep it now, it is not shown again; send it as `Authorization: Bearer TOKEN`");
     Ok(Answer::Yes)
 }
@@ -205,8 +218,13 @@ fn as_json(token: &Token, now: Timestamp) -> Value {
 }
 
 fn revoke(arguments: &RevokeArguments, environment: &Environment) -> Result<Answer, Error> {
-    let token = access::revoke(&arguments.place.file(environment)?, &arguments.token)?;
+    let file = arguments.place.file(environment)?;
+    let token = access::revoke(&file, &arguments.token)?;
     Output::new(environment).line(&format!("revoked {} ({})", token.name, token.id))?;
+    let text = file.with_file_name(FIRST_TOKEN);
+    if access::forget_text(&text, &token)? {
+        tell(&format!("removed {}, which had its text", visible(&text.display().to_string())));
+    }
     Ok(Answer::Yes)
 }
 

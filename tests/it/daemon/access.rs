@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nexus_router::access::{self, NewToken, Scope};
 use nexus_router::clock::{Clock, Timestamp};
 use nexus_router::http::{Access, ROUTES, Route};
+use nexus_router::role::Role;
 use serde_json::json;
 
 use super::support::{ADAPTERS, Daemon, Stage, until};
@@ -114,6 +115,23 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
 }
 
 #[test]
+fn a_role_takes_the_administration_away() {
+    let mut stage =
+        Stage::new(&format!("{ADAPTERS}[[tokens]]\nname = \"configured\"\nrole = \"envoy\"\n"));
+    stage.token("configured", Scope::Admin);
+    let role = Some(Role::Scout);
+    let name = "made".to_owned();
+    stage.token_as(NewToken { name, scope: Scope::Admin, role, expires_at: None });
+    let daemon = stage.start(&[]);
+    for name in ["configured", "made"] {
+        daemon.ask("POST", "/v1/reload").by(name).refused(403, "SCOPE_MISSING");
+        let you = daemon.get("/v1/status").by(name).ok();
+        assert_eq!(you["you"]["scope"], json!("apply"));
+    }
+    assert_eq!(daemon.ask("POST", "/v1/reload").by("admin").send().status, 200);
+}
+
+#[test]
 fn tokens_come_and_go_while_the_daemon_runs() {
     let mut daemon = Daemon::usual();
     let status = |daemon: &Daemon, name: &str| daemon.get("/v1/runs").by(name).send().status;
@@ -131,6 +149,41 @@ fn tokens_come_and_go_while_the_daemon_runs() {
     let counts: Vec<_> =
         audit.iter().filter_map(|event| event["payload"]["tokens"].as_u64()).collect();
     assert_eq!(counts, [3, 4]);
+    let lists: Vec<_> = audit
+        .iter()
+        .filter(|event| event["kind"] == "tokens.changed")
+        .map(|event| (&event["payload"]["added"], &event["payload"]["removed"]))
+        .collect();
+    assert_eq!(lists, [(&json!([]), &json!(["read"])), (&json!(["late"]), &json!([]))]);
+}
+
+#[test]
+fn a_bad_file_of_tokens_is_told_once() {
+    let mut daemon = Daemon::usual();
+    let file = daemon.stage.path("data/tokens.json");
+    let good = std::fs::read(&file).unwrap();
+    for round in 1..=2 {
+        std::fs::write(&file, "{").unwrap();
+        daemon.audited(|event| event["kind"] == "tokens.refused");
+        // The configuration is looked at after the tokens, and rests for one look before it is read.
+        daemon.stage.configure(&format!("{ADAPTERS}# {round}\n"));
+        until("the reload", || {
+            let audit = daemon.audit();
+            let reloads = audit.iter().filter(|event| event["kind"] == "config.reloaded").count();
+            (reloads == round).then_some(())
+        });
+        assert_eq!(daemon.get("/v1/runs").by("read").send().status, 200);
+        std::fs::write(&file, &good).unwrap();
+        until("the good file", || {
+            (daemon.stderr().matches("can be read again").count() == round).then_some(())
+        });
+        let told = daemon.stderr().matches("the tokens cannot be read").count();
+        assert_eq!(told, round, "{}", daemon.stderr());
+    }
+    let refused = daemon.audit().iter().filter(|event| event["kind"] == "tokens.refused").count();
+    assert_eq!(refused, 2);
+    daemon.stage.token("late", Scope::Read);
+    daemon.audited(|event| event["payload"]["added"] == json!(["late"]));
 }
 
 #[test]
@@ -148,6 +201,29 @@ fn the_first_start_makes_a_token_and_shows_it_to_nobody() {
     assert!(greeting.contains("data/admin.token"), "{greeting}");
     let told = format!("{greeting}{}", daemon.stderr());
     assert!(!told.contains(&text.trim()[17..]), "{told}");
+}
+
+#[test]
+fn a_dead_token_is_not_offered() {
+    let mut stage = Stage::new(ADAPTERS);
+    let file = stage.path("data/admin.token");
+    // What is left from a token that the book does not know.
+    std::fs::write(&file, "nxr_0123456789ab_left\n").unwrap();
+    let mut revoke = stage.program();
+    let run = revoke.args(["token", "revoke", "read", "--data-dir", "data"]).output().unwrap();
+    assert!(run.status.success() && file.exists(), "{run:?}");
+    // What is left from a token that is revoked goes with it.
+    stage.token("gone", Scope::Admin);
+    let daemon = stage.start(&[]);
+    let greeting = until("the greeting", || {
+        Some(daemon.stdout()).filter(|text| text.contains("-d '{\"goal\""))
+    });
+    assert!(!greeting.contains("admin.token"), "{greeting}");
+    assert!(greeting.contains("TOKEN=$(nexus-router token new me --scope apply)"), "{greeting}");
+    std::fs::write(&file, format!("{}\n", daemon.token("gone"))).unwrap();
+    let mut revoke = daemon.stage.program();
+    let run = revoke.args(["token", "revoke", "gone", "--data-dir", "data"]).output().unwrap();
+    assert!(run.status.success() && !file.exists(), "{run:?}");
 }
 
 #[test]

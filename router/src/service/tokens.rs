@@ -1,0 +1,70 @@
+//! Keeps the tokens up to date with their file, and tells what changed.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Service;
+use crate::access::Token;
+use crate::app::full_text;
+use crate::clock::Clock;
+use crate::json::{Object, Value};
+
+impl Service {
+    /// Reads the tokens again if their file changed. What is wrong with the file is told once, not at
+    /// every look.
+    pub fn refresh_tokens(&self) {
+        let Some(book) = &self.inner.tokens else { return };
+        let mut refused = self.inner.tokens_refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = book.tokens();
+        let changed = match book.refresh() {
+            Ok(changed) => changed,
+            Err(error) => {
+                let why = full_text(&error);
+                if refused.as_ref() != Some(&why) {
+                    let hint = error.hint();
+                    tracing::error!(
+                        error = why,
+                        hint,
+                        "the tokens cannot be read; the old ones stay"
+                    );
+                    let mut payload = Object::new();
+                    payload.insert("code", error.code());
+                    payload.insert("message", why.as_str());
+                    self.inner.audit.record("tokens.refused", payload);
+                    *refused = Some(why);
+                }
+                return;
+            }
+        };
+        if refused.take().is_some() {
+            tracing::info!(tokens = book.len(), "the tokens can be read again");
+        }
+        if changed {
+            let payload = changes(&before, &book.tokens());
+            tracing::info!(tokens = book.len(), "the tokens changed");
+            self.inner.audit.record("tokens.changed", payload);
+        }
+    }
+
+    /// Says whether a text is that of a token that is good now.
+    #[must_use]
+    pub fn accepts(&self, text: &str) -> bool {
+        let book = self.inner.tokens.as_ref();
+        book.is_some_and(|book| book.check(text, Clock::System.now()).is_ok())
+    }
+}
+
+/// Tells which tokens came, went and were made different, by name. One that was made anew under its old
+/// name came and went.
+fn changes(before: &[Arc<Token>], after: &[Arc<Token>]) -> Object {
+    let find = |list: &[Arc<Token>], id: &str| list.iter().find(|token| token.id == id).cloned();
+    let names = |list: &[Arc<Token>], is_one: &dyn Fn(&Arc<Token>) -> bool| -> Vec<Value> {
+        list.iter().filter(|token| is_one(token)).map(|token| token.name.as_str().into()).collect()
+    };
+    let mut payload = Object::new();
+    payload.insert("tokens", after.len());
+    payload.insert("added", names(after, &|token| find(before, &token.id).is_none()));
+    payload.insert("removed", names(before, &|token| find(after, &token.id).is_none()));
+    let is_other = |token: &Arc<Token>| find(before, &token.id).is_some_and(|old| old != *token);
+    payload.insert("changed", names(after, &is_other));
+    payload
+}
