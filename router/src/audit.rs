@@ -85,8 +85,8 @@ impl Audit {
 
     /// Records an event of one of [`KINDS`], and does not wait.
     ///
-    /// Of events with the same kind, and the same `reason` and `source` in the payload, those beyond 20
-    /// within a second become one that has `count`, `first` and `last` besides. Secrets are taken out by
+    /// Of events with the same kind that say the same of who, what and why, those beyond 20 within a
+    /// second become one that has `count`, `first` and `last` besides. Secrets are taken out by
     /// the rules for keys too: who holds a token is told as `principal` or `token_name`, not `token_id`.
     pub fn record(&self, kind: &'static str, payload: Object) {
         debug_assert!(KINDS.iter().any(|(known, _)| *known == kind), "{kind} is not in the table");
