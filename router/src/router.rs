@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
+use crate::gate::Witness;
 use crate::host::{Host, SeatLimits};
 use crate::metrics::Metrics;
 use crate::outcome::Outcome;
@@ -62,6 +63,8 @@ pub struct Options {
     pub law: Law,
     /// Where runs, steps and calls are counted.
     pub metrics: Metrics,
+    /// Is told of calls that are denied.
+    pub witness: Witness,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -77,6 +80,7 @@ impl Default for Options {
             secrets: Secrets::empty(),
             law: Law::default(),
             metrics: Metrics::default(),
+            witness: Witness::default(),
             clock: Clock::System,
             threads: None,
         }
@@ -443,11 +447,12 @@ fn surroundings(
     options: Options,
     before: Option<&Host>,
 ) -> Surroundings {
-    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
+    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, witness, .. } =
+        options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
-    Surroundings { registry: Arc::new(registry), secrets, law, metrics, host }
+    Surroundings { registry: Arc::new(registry), secrets, law, metrics, witness, host }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

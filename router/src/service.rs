@@ -3,6 +3,7 @@
 mod counted;
 mod error;
 mod process;
+mod refusals;
 mod standing;
 mod watch;
 
@@ -109,6 +110,7 @@ impl Service {
             }
             false => None,
         };
+        refusals::witness(&app, &audit);
         let standing = Standing::of(&app)?;
         let inner = Inner {
             environment,
@@ -216,22 +218,6 @@ impl Service {
         };
         let allowed = self.inner.buckets.allow(token_id, rate, Instant::now());
         allowed.map_err(|retry_after| Denial::RateLimited { retry_after })
-    }
-
-    /// Records that somebody was refused.
-    pub fn refused(&self, denial: &Denial, what: &str, from: &str, name: Option<&str>) {
-        self.metrics().refused(denial.code());
-        let mut payload = Object::new();
-        payload.insert("reason", denial.code());
-        if let Denial::TokenInvalid(refusal) = denial {
-            payload.insert("why", refusal.reason());
-        }
-        payload.insert("what", what);
-        payload.insert("from", from);
-        if let Some(name) = name {
-            payload.insert("name", name);
-        }
-        self.inner.audit.record("access.refused", payload);
     }
 
     /// Says whether no more runs are taken.

@@ -155,7 +155,12 @@ async fn answer(
     let answered = async { (route.handler)(answered.await?).await };
     let mut response = match answered.instrument(span).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            if let Some(code) = problem.refusal() {
+                service.metrics().refused(code);
+            }
+            problem.into_response()
+        }
     };
     if let Some(trace) = trace
         && let Ok(value) = HeaderValue::from_str(&trace.to_string())

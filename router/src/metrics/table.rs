@@ -82,7 +82,7 @@ pub const METRICS: &[Metric] = &[
         "nexus_router_refused_total",
         "counter",
         &["reason"],
-        "Requests that were refused before they became a run, by reason",
+        "Requests, and calls inside of runs, that were refused, by reason",
     ),
     row(
         "nexus_router_http_requests_total",

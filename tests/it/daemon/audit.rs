@@ -1,6 +1,8 @@
 //! What the audit log tells of the daemon: who was refused, and who did what.
 
-use super::support::Daemon;
+use serde_json::json;
+
+use super::support::{ADAPTERS, Daemon, plan, until};
 
 #[test]
 fn a_loud_address_does_not_hide_quiet_ones() {
@@ -18,4 +20,40 @@ fn a_loud_address_does_not_hide_quiet_ones() {
         let event = daemon.audited(|event| event["payload"]["from"] == from);
         assert_eq!(event["payload"]["reason"], "TOKEN_INVALID", "{event}");
     }
+}
+
+#[test]
+fn calls_that_are_denied_inside_a_run_are_recorded_and_counted() {
+    let rule = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{rule}"), &[]);
+    let request = plan("echo", "shop", "buy");
+    let run_id = daemon.post("/v1/runs", &request).by("apply").send().run_id();
+    // Also when nobody waits for the end.
+    let later = daemon.post("/v1/runs?wait=false", &request).send().run_id();
+    for (run_id, name) in [(run_id, "apply"), (later, "admin")] {
+        let event = daemon.audited(|event| event["payload"]["run_id"] == run_id.as_str());
+        assert_eq!(event["kind"], "access.refused");
+        let payload = json!({ "reason": "PERMISSION_DENIED", "run_id": run_id, "name": name,
+            "adapter": "echo", "tool": "shop", "method": "buy" });
+        assert_eq!(event["payload"], payload);
+    }
+    let counted = "nexus_router_refused_total{reason=\"PERMISSION_DENIED\"}";
+    assert_eq!(daemon.metric(counted), 2.0);
+    // What the caller itself does not allow is no refusal.
+    let mut own = plan("echo", "t", "m");
+    own["policy"]["allow_apply"] = false.into();
+    assert_eq!(daemon.post("/v1/runs", &own).ok()["status"], "FAILED");
+    assert_eq!(daemon.metric(counted), 2.0);
+}
+
+#[test]
+fn what_is_too_much_is_counted() {
+    let server = "[server]\nbody_bytes = 1024\n[limits]\nruns_in_flight = 1\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let counted = |code| daemon.metric(&format!("nexus_router_refused_total{{reason=\"{code}\"}}"));
+    daemon.ask("POST", "/v1/runs").body(" ".repeat(1025)).refused(413, "BODY_TOO_LARGE");
+    assert_eq!(counted("BODY_TOO_LARGE"), 1.0);
+    daemon.hold();
+    daemon.post("/v1/runs", &plan("echo", "t", "m")).refused(503, "ROUTER_BUSY");
+    until("the count", || (counted("ROUTER_BUSY") == 1.0).then_some(()));
 }
