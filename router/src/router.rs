@@ -100,7 +100,7 @@ struct Inner {
     /// Replaced as a whole; a run keeps to what it began with.
     around: RwLock<Arc<Surroundings>>,
     places: Places,
-    live: Mutex<HashMap<String, Arc<Cancel>>>,
+    live: Mutex<HashMap<String, live::Entry>>,
     runtime: Option<Runtime>,
 }
 
@@ -245,12 +245,6 @@ impl Router {
         }
     }
 
-    /// Asks a run that is under way here to end. Says whether there is one of this id.
-    pub fn cancel(&self, run_id: &str) -> bool {
-        let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.get(run_id).inspect(|cancel| cancel.cancel()).is_some()
-    }
-
     /// Lists the runs that are under way here.
     #[must_use]
     pub fn live(&self) -> Vec<String> {
@@ -334,7 +328,7 @@ impl Inner {
             created_at: self.clock.now().to_string(),
         };
         let cancel = Arc::new(Cancel::default());
-        let live = Live::enter(&self, run_id, &cancel);
+        let live = Live::enter(&self, run_id, &cancel, caller.as_ref());
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
         let (begun, mode) = (Instant::now(), request.mode().name());
@@ -386,7 +380,7 @@ impl Inner {
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
         let cancel = Arc::new(Cancel::default());
         let run_id = orphan.log.record.header.run_id.clone();
-        let live = Live::enter(self, run_id, &cancel);
+        let live = Live::enter(self, run_id, &cancel, None);
         let around = self.around();
         let recovered =
             recover::recover(&self.store, self.clock, &around, orphan, resumable, cancel).await;

@@ -306,11 +306,22 @@ impl Service {
     /// # Errors
     /// When the new configuration cannot be used.
     pub fn reload(&self, cause: &'static str) -> Result<Reloaded, Error> {
+        self.reload_by(cause, None)
+    }
+
+    /// As [`reload`](Self::reload), in the name of somebody.
+    ///
+    /// # Errors
+    /// When the new configuration cannot be used.
+    pub fn reload_by(&self, cause: &'static str, name: Option<&str>) -> Result<Reloaded, Error> {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.reload_once();
         drop(one);
         let mut payload = Object::new();
         payload.insert("cause", cause);
+        if let Some(name) = name {
+            payload.insert("name", name);
+        }
         let kind = match &answer {
             Ok(Reloaded { changes, later }) => {
                 let list = |ids: &[String]| -> Vec<Value> {

@@ -152,7 +152,8 @@ pub(super) async fn set_log_level(context: Context) -> Result<Response, Problem>
 pub(super) async fn reload(context: Context) -> Result<Response, Problem> {
     context
         .blocking(|context| {
-            let reloaded = context.service.reload("a request")?;
+            let name = &context.bearer.caller.name;
+            let reloaded = context.service.reload_by("a request", Some(name))?;
             let list = |ids: &[String]| -> Vec<Value> {
                 ids.iter().map(|id| id.as_str().into()).collect()
             };

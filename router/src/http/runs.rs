@@ -18,7 +18,7 @@ use crate::json::{self, Limits, Object, Value};
 use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
-use crate::router::{Accepted, Router, Submission};
+use crate::router::{Accepted, Submission};
 use crate::store::{Filter, Log, Status};
 
 /// The longest time that a caller may ask to wait.
@@ -68,7 +68,7 @@ async fn run(
     }
     let router = context.service.router();
     let mut guard =
-        CancelOnDrop { router, run_id: cancels.then(|| submission.run_id().to_owned()) };
+        CancelOnDrop { context, run_id: cancels.then(|| submission.run_id().to_owned()) };
     let outcome = match wait {
         Wait::End => router.run(submission).await?,
         Wait::For(time) => match router.accept(submission).await? {
@@ -100,14 +100,16 @@ async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> 
 
 /// Cancels a run whose caller went away, if that was asked for.
 struct CancelOnDrop<'a> {
-    router: &'a Router,
+    context: &'a Context,
     run_id: Option<String>,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(run_id) = &self.run_id {
-            self.router.cancel(run_id);
+        if let Some(run_id) = &self.run_id
+            && self.context.service.router().cancel(run_id)
+        {
+            record_cancelled(self.context, run_id);
         }
     }
 }
@@ -261,10 +263,22 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
         .await
 }
 
-/// Asks a run to end.
+/// Asks a run to end: one's own, or with scope admin any.
 pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
     let run_id = context.param("run_id").to_owned();
-    if context.service.router().cancel(&run_id) {
+    let bearer = &context.bearer;
+    let may = |caller: Option<&Caller>| {
+        // Two who show no token are not the same for that.
+        let token_id = caller.and_then(|caller| caller.token_id.as_ref());
+        let is_own = token_id.is_some() && token_id == bearer.caller.token_id.as_ref();
+        is_own || bearer.may(Scope::Admin)
+    };
+    let cancelled = context.service.router().cancel_if(&run_id, may);
+    if cancelled == Some(false) {
+        context.require(Scope::Admin)?;
+    }
+    if cancelled == Some(true) {
+        record_cancelled(&context, &run_id);
         let mut answer = Object::new();
         answer.insert("run_id", run_id.as_str());
         answer.insert("cancelling", true);
@@ -282,6 +296,13 @@ pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
             Err(problem.with("run_id", run_id.as_str()))
         })
         .await
+}
+
+fn record_cancelled(context: &Context, run_id: &str) {
+    let mut payload = Object::new();
+    payload.insert("run_id", run_id);
+    payload.insert("name", context.bearer.caller.name.as_str());
+    context.service.audit().record("run.cancelled", payload);
 }
 
 /// Reads the record of a run again.

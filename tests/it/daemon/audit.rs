@@ -1,6 +1,11 @@
 //! What the audit log tells of the daemon: who was refused, and who did what.
 
-use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+use nexus_router::access::Scope;
+use nexus_router::audit::KINDS;
+use nexus_router::store::Store;
+use serde_json::{Value, json};
 
 use super::support::{ADAPTERS, Daemon, plan, until};
 
@@ -56,4 +61,40 @@ fn what_is_too_much_is_counted() {
     daemon.hold();
     daemon.post("/v1/runs", &plan("echo", "t", "m")).refused(503, "ROUTER_BUSY");
     until("the count", || (counted("ROUTER_BUSY") == 1.0).then_some(()));
+}
+
+#[test]
+fn what_is_recorded_is_what_the_table_says() {
+    let rule = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n";
+    let mut daemon = Daemon::start(&format!("{ADAPTERS}{rule}"), &[]);
+    daemon.get("/v1/runs").by_nobody().header("Authorization", "Bearer wrong").send();
+    daemon.post("/v1/runs", &plan("echo", "t", "m")).by("read").refused(403, "SCOPE_MISSING");
+    let run_id = daemon.post("/v1/runs", &plan("echo", "shop", "buy")).send().run_id();
+    let bundle = daemon.get(&format!("/v1/runs/{run_id}/bundle")).send().body;
+    daemon.ask("POST", "/v1/bundles?mode=new_run_id").body(bundle).ok();
+    let held = daemon.hold();
+    assert_eq!(daemon.ask("POST", &format!("/v1/runs/{held}/cancel")).send().status, 202);
+    daemon.ask("PUT", "/v1/log").json(&json!({ "level": "warn" })).ok();
+    daemon.ask("POST", "/v1/reload").ok();
+    daemon.stage.configure("nonsense = true\n");
+    assert_eq!(daemon.ask("POST", "/v1/reload").send().status, 422);
+    for kind in ["config.reloaded", "config.refused"] {
+        daemon.audited(|event| event["kind"] == kind && event["payload"]["name"] == "admin");
+    }
+    daemon.stage.token("late", Scope::Read);
+    daemon.audited(|event| event["kind"] == "tokens.changed");
+    daemon.stop();
+
+    let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();
+    let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in store.audit_page(0, usize::MAX).unwrap() {
+        let event: Value = serde_json::from_str(&line).unwrap();
+        let members = event["payload"].as_object().unwrap().keys().cloned();
+        told.entry(event["kind"].as_str().unwrap().to_owned()).or_default().extend(members);
+    }
+    for (kind, doc) in KINDS.iter().filter(|(kind, _)| *kind != "audit.dropped") {
+        let named: BTreeSet<String> =
+            doc.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        assert_eq!(told.get(*kind), Some(&named), "{kind}");
+    }
 }
