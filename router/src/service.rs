@@ -60,6 +60,8 @@ struct Inner {
     telemetry: Telemetry,
     tokens: Option<TokenBook>,
     buckets: Buckets,
+    /// Of addresses that send no good token.
+    strangers: Buckets,
     /// What of the configuration is asked for at every request.
     standing: RwLock<Arc<Standing>>,
     /// One reload at a time.
@@ -120,6 +122,7 @@ impl Service {
             telemetry,
             tokens,
             buckets: Buckets::default(),
+            strangers: Buckets::new(refusals::ADDRESSES),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
             seen: Mutex::new(seen),

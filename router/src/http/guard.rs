@@ -235,7 +235,9 @@ fn identify(
     let bearer = if peer.tokens {
         let presented = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let presented = presented.and_then(bearer_token);
-        let bearer = service.identify(standing, presented).map_err(anonymous)?;
+        let bearer = service.identify(standing, presented);
+        let bearer =
+            bearer.map_err(|denial| anonymous(service.stranger(denial, peer.address.ip())))?;
         let counted = service.count(standing, &bearer.caller);
         counted.map_err(|denial| (denial, Some(bearer.caller.name.clone())))?;
         bearer
