@@ -1,7 +1,6 @@
 //! Lets a request through to its handler: host, origin, token, scope, rate, query and body, in this order.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
@@ -12,6 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, request};
 use tracing::Instrument as _;
 
 use super::body::{Held, Memory};
+use super::count::Count;
 use super::problem::Problem;
 use super::routes::{Access, Payload, ROUTES, Route};
 use super::{Peer, cors};
@@ -107,15 +107,20 @@ pub(super) fn app(service: &Service) -> Router {
     app.fallback(move |request: Request| {
         let detail = format!("there is no {} {}", request.method(), request.uri().path());
         let problem = Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail);
-        std::future::ready(no_route(&absent, &request, problem))
+        let count = Count::astray(&absent, request.method());
+        let answer = no_route(&absent, &request, problem).into_response();
+        count.answered(answer.status());
+        std::future::ready(answer)
     })
     .method_not_allowed_fallback(move |request: Request| {
+        let count = Count::astray(&barred, request.method());
         let answer = cors::preflight(&barred, &request).unwrap_or_else(|| {
             let detail = format!("{} does not take {}", request.uri().path(), request.method());
             let status = StatusCode::METHOD_NOT_ALLOWED;
             let problem = Problem::new(status, "METHOD_NOT_ALLOWED", detail);
             no_route(&barred, &request, problem).into_response()
         });
+        count.answered(answer.status());
         std::future::ready(answer)
     })
 }
@@ -139,7 +144,7 @@ async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    let begun = Instant::now();
+    let count = Count::begin(&service, route.path, route.method);
     let peer = request.extensions().get::<Peer>().copied();
     let origin = cors::origin(&service, request.headers(), peer);
     let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
@@ -170,9 +175,7 @@ async fn answer(
     if let Some(origin) = origin {
         cors::open(&mut response, origin);
     }
-    let (status, time) = (response.status().as_u16(), begun.elapsed());
-    service.metrics().request(route.path, route.method, status, time);
-    tracing::debug!(route = route.path, method = route.method, status, ?time, "answered");
+    count.answered(response.status());
     response
 }
 

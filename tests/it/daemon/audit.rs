@@ -64,6 +64,26 @@ fn what_is_too_much_is_counted() {
 }
 
 #[test]
+fn every_request_is_counted_also_without_a_route_or_an_answer() {
+    let daemon = Daemon::usual();
+    let counted = |route: &str, method: &str, status: u16| {
+        daemon.metric(&format!(
+            "nexus_router_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}}"
+        ))
+    };
+    daemon.get("/nothing").refused(404, "NO_SUCH_ROUTE");
+    daemon.ask("DELETE", "/healthz").refused(405, "METHOD_NOT_ALLOWED");
+    daemon.ask("BREW", "/healthz").refused(405, "METHOD_NOT_ALLOWED");
+    assert_eq!(counted("_other", "GET", 404), 1.0);
+    assert_eq!(counted("_other", "DELETE", 405), 1.0);
+    assert_eq!(counted("_other", "_other", 405), 1.0);
+    let wire = daemon.post("/v1/runs", &plan("many", "t", "hold")).begin();
+    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
+    drop(wire);
+    until("the count", || (counted("/v1/runs", "POST", 499) == 1.0).then_some(()));
+}
+
+#[test]
 fn what_is_recorded_is_what_the_table_says() {
     let rule = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n";
     let mut daemon = Daemon::start(&format!("{ADAPTERS}{rule}"), &[]);
