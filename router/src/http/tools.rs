@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::{reply, runs};
+use super::{adapters, reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
 use crate::json::{self, Limits, Object, Value};
@@ -162,17 +162,7 @@ async fn own(context: Context, name: String) -> Result<Response, Problem> {
         let RunToolRequest { request, .. } = RunToolRequest::read(args)?;
         runs::carry_out(&context, request).await?.to_json()
     } else {
-        let examines = name.contains("adapter");
-        context
-            .blocking(move |context| {
-                let place = examines.then(|| context.service.examination());
-                if let Some(None) = place {
-                    let detail = "as many adapters are examined as may be at once";
-                    return Err(Problem::overloaded(detail));
-                }
-                Ok(context.service.app().tool(&name, args.into())?)
-            })
-            .await?
+        context.blocking(move |context| adapters::call(context, &name, args.into())).await?
     };
     let mut answer = Object::new();
     answer.insert("output", output);
