@@ -19,6 +19,7 @@ pub use tool::{TOOLS, Tool};
 
 use crate::bundle::{self, ImportOptions, Imported};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::gate::Witness;
 use crate::json::Value;
 use crate::loader::{Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
@@ -68,6 +69,7 @@ pub struct App {
     named: Named,
     notices: NoticeSink,
     metrics: Metrics,
+    witness: Witness,
     hidden: Hidden,
     setup: RwLock<Arc<Setup>>,
     store: Mutex<Option<Store>>,
@@ -141,6 +143,7 @@ impl App {
             named,
             notices,
             metrics: Metrics::default(),
+            witness: Witness::default(),
             hidden: Hidden::default(),
             setup: RwLock::new(Arc::new(setup)),
             store: Mutex::default(),
@@ -172,6 +175,12 @@ impl App {
     #[must_use]
     pub const fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Returns who is told of calls that are denied.
+    #[must_use]
+    pub const fn witness(&self) -> &Witness {
+        &self.witness
     }
 
     /// Returns the directory of everything that is kept, whether it is there or not.
@@ -423,6 +432,7 @@ impl App {
             secrets: fleet.secrets.clone(),
             law: fleet.law.clone(),
             metrics: self.metrics.clone(),
+            witness: self.witness.clone(),
             ..default
         }
     }

@@ -16,24 +16,57 @@ use crate::secret::Secrets;
 use crate::store::{AuditEntry, Error, Store};
 use queue::{Item, Queue, Waiter};
 
-/// Every kind of event, with what it says.
+/// Every kind of event, with what it says; the members of its payload stand between backticks. One that
+/// stands for many has `count`, `first` and `last` besides.
 pub const KINDS: &[(&str, &str)] = &[
-    ("daemon.started", "The daemon is ready; the version and the addresses it listens on."),
-    ("daemon.draining", "The daemon takes no more runs, and finishes those it has; why."),
-    ("daemon.stopped", "The daemon stops; how many runs were left."),
-    ("config.reloaded", "A new configuration is in force; what changed."),
-    ("config.refused", "A new configuration was refused, and the old one stays in force; why."),
+    ("daemon.started", "The daemon is ready; its `version`, and the ids of its `adapters`."),
+    (
+        "daemon.draining",
+        "The daemon takes no more runs, and finishes those it has; how many, `runs_in_flight`.",
+    ),
+    (
+        "daemon.stopped",
+        "The daemon stops; how many runs it `cancelled`, and how many did not end, `runs_in_flight`.",
+    ),
+    (
+        "config.reloaded",
+        "A new configuration is in force; the `cause`, and the `name` of who asked for it; the adapters \
+         that were `added`, `removed` and `replaced`, how many were `kept`, and the keys that have no \
+         effect yet, `needs_restart`.",
+    ),
+    (
+        "config.refused",
+        "A new configuration was refused, and the old one stays in force; the `cause`, and the `name` of \
+         who asked for it; why, as `code` and `message`.",
+    ),
     (
         "access.refused",
-        "Somebody was refused; the reason, the source, and the token if it is known.",
+        "Somebody was refused; the `reason`, which is a code, and `why` a token is not good; `what` was \
+         asked for, and `from` which address; or the `run_id` of a run, and the `adapter`, `tool` and \
+         `method` it must not call; the `name` of the token if it is known.",
     ),
-    ("tokens.changed", "The tokens that give access were changed; which."),
-    ("tokens.refused", "The file of the tokens cannot be used, and those before stay good; why."),
-    ("log.level_changed", "What is logged was changed; before and after."),
-    ("run.imported", "A run was imported; from which bundle, and what it replaced."),
+    (
+        "tokens.changed",
+        "The tokens that give access were changed; how many `tokens` there are, and the names of those that \
+         were `added`, `removed` and `changed`.",
+    ),
+    (
+        "tokens.refused",
+        "The file of the tokens cannot be used, and those before stay good; why, as `code` and `message`.",
+    ),
+    (
+        "log.level_changed",
+        "What is logged was changed; the `level` now, and the `name` of who did it.",
+    ),
+    (
+        "run.imported",
+        "A run was imported; its `run_id`, the `mode` of the import, and the `name` of who did it.",
+    ),
+    ("run.cancelled", "A run was asked to end; its `run_id`, and the `name` of who did it."),
     (
         "audit.dropped",
-        "Events were lost because they came faster than they could be written; how many.",
+        "Events were lost because they came faster than they could be written; how many, `count`, and the \
+         times of the `first` and the `last`.",
     ),
 ];
 
@@ -86,8 +119,8 @@ impl Audit {
 
     /// Records an event of one of [`KINDS`], and does not wait.
     ///
-    /// Of events with the same kind, and the same `reason` and `source` in the payload, those beyond 20
-    /// within a second become one that has `count`, `first` and `last` besides. Secrets are taken out by
+    /// Of events with the same kind that say the same of who, what and why, those beyond 20 within a
+    /// second become one that has `count`, `first` and `last` besides. Secrets are taken out by
     /// the rules for keys too: who holds a token is told as `principal` or `token_name`, not `token_id`.
     pub fn record(&self, kind: &'static str, payload: Object) {
         debug_assert!(KINDS.iter().any(|(known, _)| *known == kind), "{kind} is not in the table");

@@ -15,12 +15,12 @@ pub(crate) use resuming::Obstacle;
 
 use crate::caller::Caller;
 use crate::event::{Failure, Payload, PlanSource};
-use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict};
+use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict, Witness};
 use crate::host::{Host, Patience};
 use crate::json::{Object, Value};
 use crate::metrics::Metrics;
 use crate::outcome::{Choice, StepError, StepResult, StepStatus};
-use crate::policy::Law;
+use crate::policy::{Act, Law};
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
@@ -37,6 +37,7 @@ pub(crate) struct Surroundings {
     pub(crate) secrets: Secrets,
     pub(crate) law: Law,
     pub(crate) metrics: Metrics,
+    pub(crate) witness: Witness,
     pub(crate) host: Host,
 }
 
@@ -308,7 +309,12 @@ impl Execution {
         let verdict = gate::admit(grounds, chosen, step);
         let (answer, time, how) = match verdict {
             Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO, "simulated"),
-            Verdict::Deny(denial) => (Err(denial), Duration::ZERO, "denied"),
+            Verdict::Deny(denial) => {
+                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+                let run_id = &self.recorder.header().run_id;
+                around.witness.see(&denial, run_id, caller.as_deref(), act);
+                (Err(denial), Duration::ZERO, "denied")
+            }
             Verdict::Call(permit) => {
                 let span = work_span!("step", step_id, adapter_id);
                 let (answer, time) =

@@ -2,6 +2,8 @@
 //!
 //! Only [`admit`] makes a [`Permit`], and nothing is called without one.
 
+mod witness;
+
 use std::borrow::Cow;
 
 use nexus_router_sdk::{AdapterError, Capability};
@@ -14,6 +16,8 @@ use crate::policy::{Act, Denial, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::secret::Secrets;
+
+pub use witness::{Denied, Witness};
 
 /// Who chose an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 mod adapters;
 mod body;
 mod cors;
+mod count;
 mod daemon;
 mod events;
 mod guard;

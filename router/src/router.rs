@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
+use crate::gate::Witness;
 use crate::host::{Host, SeatLimits};
 use crate::metrics::Metrics;
 use crate::outcome::Outcome;
@@ -62,6 +63,8 @@ pub struct Options {
     pub law: Law,
     /// Where runs, steps and calls are counted.
     pub metrics: Metrics,
+    /// Is told of calls that are denied.
+    pub witness: Witness,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -77,6 +80,7 @@ impl Default for Options {
             secrets: Secrets::empty(),
             law: Law::default(),
             metrics: Metrics::default(),
+            witness: Witness::default(),
             clock: Clock::System,
             threads: None,
         }
@@ -96,7 +100,7 @@ struct Inner {
     /// Replaced as a whole; a run keeps to what it began with.
     around: RwLock<Arc<Surroundings>>,
     places: Places,
-    live: Mutex<HashMap<String, Arc<Cancel>>>,
+    live: Mutex<HashMap<String, live::Entry>>,
     runtime: Option<Runtime>,
 }
 
@@ -241,12 +245,6 @@ impl Router {
         }
     }
 
-    /// Asks a run that is under way here to end. Says whether there is one of this id.
-    pub fn cancel(&self, run_id: &str) -> bool {
-        let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.get(run_id).inspect(|cancel| cancel.cancel()).is_some()
-    }
-
     /// Lists the runs that are under way here.
     #[must_use]
     pub fn live(&self) -> Vec<String> {
@@ -329,7 +327,7 @@ impl Inner {
             goal: goal.unwrap_or(request.goal()).to_owned(),
             created_at: self.clock.now().to_string(),
         };
-        let live = Live::enter(&self, run_id, &cancel);
+        let live = Live::enter(&self, run_id, &cancel, caller.as_ref());
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
         let (begun, mode) = (Instant::now(), request.mode().name());
@@ -381,7 +379,7 @@ impl Inner {
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
         let cancel = Arc::new(Cancel::default());
         let run_id = orphan.log.record.header.run_id.clone();
-        let live = Live::enter(self, run_id, &cancel);
+        let live = Live::enter(self, run_id, &cancel, None);
         let around = self.around();
         let recovered =
             recover::recover(&self.store, self.clock, &around, orphan, resumable, cancel).await;
@@ -442,11 +440,12 @@ fn surroundings(
     options: Options,
     before: Option<&Host>,
 ) -> Surroundings {
-    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
+    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, witness, .. } =
+        options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
-    Surroundings { registry: Arc::new(registry), secrets, law, metrics, host }
+    Surroundings { registry: Arc::new(registry), secrets, law, metrics, witness, host }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

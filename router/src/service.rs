@@ -3,6 +3,7 @@
 mod counted;
 mod error;
 mod process;
+mod refusals;
 mod standing;
 mod tokens;
 mod watch;
@@ -62,6 +63,8 @@ struct Inner {
     /// Why the file of the tokens could not be used when it was looked at last.
     tokens_refused: Mutex<Option<String>>,
     buckets: Buckets,
+    /// Of addresses that send no good token.
+    strangers: Buckets,
     /// What of the configuration is asked for at every request.
     standing: RwLock<Arc<Standing>>,
     /// One reload at a time.
@@ -112,6 +115,7 @@ impl Service {
             }
             false => None,
         };
+        refusals::witness(&app, &audit);
         let standing = Standing::of(&app.config(), app.tools()?, app.law()?)?;
         let inner = Inner {
             environment,
@@ -122,6 +126,7 @@ impl Service {
             tokens,
             tokens_refused: Mutex::default(),
             buckets: Buckets::default(),
+            strangers: Buckets::new(refusals::ADDRESSES),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
             seen: Mutex::new(seen),
@@ -223,22 +228,6 @@ impl Service {
         allowed.map_err(|retry_after| Denial::RateLimited { retry_after })
     }
 
-    /// Records that somebody was refused.
-    pub fn refused(&self, denial: &Denial, what: &str, from: &str, name: Option<&str>) {
-        self.metrics().refused(denial.code());
-        let mut payload = Object::new();
-        payload.insert("reason", denial.code());
-        if let Denial::TokenInvalid(refusal) = denial {
-            payload.insert("why", refusal.reason());
-        }
-        payload.insert("what", what);
-        payload.insert("from", from);
-        if let Some(name) = name {
-            payload.insert("name", name);
-        }
-        self.inner.audit.record("access.refused", payload);
-    }
-
     /// Says whether no more runs are taken.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -250,6 +239,9 @@ impl Service {
     pub fn unready(&self) -> Option<&'static str> {
         if self.is_draining() {
             return Some("draining");
+        }
+        if self.inner.store.is_displaced() {
+            return Some("the file of the store was moved or removed; restart the daemon");
         }
         self.inner.store.is_failing().then_some("the store cannot be written")
     }
@@ -325,11 +317,22 @@ impl Service {
     /// # Errors
     /// When the new configuration cannot be used.
     pub fn reload(&self, cause: &'static str) -> Result<Reloaded, Error> {
+        self.reload_by(cause, None)
+    }
+
+    /// As [`reload`](Self::reload), in the name of somebody.
+    ///
+    /// # Errors
+    /// When the new configuration cannot be used.
+    pub fn reload_by(&self, cause: &'static str, name: Option<&str>) -> Result<Reloaded, Error> {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.reload_once();
         drop(one);
         let mut payload = Object::new();
         payload.insert("cause", cause);
+        if let Some(name) = name {
+            payload.insert("name", name);
+        }
         let kind = match &answer {
             Ok(Reloaded { changes, later }) => {
                 let list = |ids: &[String]| -> Vec<Value> {

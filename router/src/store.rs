@@ -64,6 +64,8 @@ struct Shared {
     owner: Option<Owner>,
     readers: Mutex<Vec<Connection>>,
     path: Option<PathBuf>,
+    /// What tells the file from another of its name.
+    file: Option<(u64, u64)>,
     layout: Layout,
     busy: Duration,
 }
@@ -233,6 +235,7 @@ impl Store {
             writer: Some(writer),
             owner: Some(owner),
             readers: Mutex::default(),
+            file: path.as_deref().and_then(open::file),
             path,
             layout: Layout::Ours(schema::VERSION),
             busy,
@@ -256,6 +259,7 @@ impl Store {
             owner: None,
             readers: Mutex::new(vec![connection]),
             path: Some(open::real(path)),
+            file: open::file(path),
             layout,
             busy: BUSY_TIMEOUT,
         };
@@ -311,6 +315,14 @@ impl Store {
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.shared.writer.as_ref().is_some_and(Writer::is_failing)
+    }
+
+    /// Says whether the file was moved, removed or replaced while it is open: what is written now is not
+    /// found under its name.
+    #[must_use]
+    pub fn is_displaced(&self) -> bool {
+        let path = self.shared.path.as_deref();
+        path.is_some_and(|path| open::file(path) != self.shared.file)
     }
 
     /// Returns what tells of every commit of this process, for those who wait for events.

@@ -3,6 +3,7 @@
 mod access;
 mod adapters;
 mod api;
+mod audit;
 mod bad_input;
 mod client;
 mod events;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Scope;
 use super::origin::Refused;
-use crate::role::Role;
 
 /// Why a token is refused. The caller hears the same in every case; the reason is for the audit alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,14 +57,6 @@ pub enum Denial {
     /// The request comes from a page, or by a name, that is not known.
     #[error(transparent)]
     Origin(#[from] Refused),
-    /// The caller's role does not allow it.
-    #[error("the role {} does not allow {action}", role.name())]
-    Role {
-        /// The role.
-        role: Role,
-        /// What was asked for.
-        action: String,
-    },
 }
 
 impl From<Refusal> for Denial {
@@ -107,11 +98,6 @@ impl Denial {
             "The request comes from a page of an origin that is not allowed.",
             "add the origin to server.allowed_origins if its pages may call",
         ),
-        (
-            "ROLE_REFUSED",
-            "The caller's role does not allow this class of action.",
-            "use a token whose role allows it, or one without a role",
-        ),
     ];
 
     const fn row(&self) -> usize {
@@ -122,7 +108,6 @@ impl Denial {
             Self::RateLimited { .. } => 3,
             Self::Origin(refused) if refused.is_host() => 4,
             Self::Origin(_) => 5,
-            Self::Role { .. } => 6,
         }
     }
 
@@ -157,7 +142,6 @@ mod tests {
             (Denial::RateLimited { retry_after: Duration::from_nanos(1) }, "RATE_LIMITED"),
             (Refused::HostMissing.into(), "HOST_REFUSED"),
             (Refused::OriginMalformed.into(), "ORIGIN_REFUSED"),
-            (Denial::Role { role: Role::Scout, action: "file_write".to_owned() }, "ROLE_REFUSED"),
         ];
         for (denial, code) in &denials {
             assert_eq!(denial.code(), *code);

@@ -18,7 +18,7 @@ pub(super) const INDIVIDUAL: u64 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 /// So many kinds of the same are told apart; all others of a kind are one.
 const MAX_KEYS: usize = 1024;
-/// So many characters of a reason or a source tell events apart.
+/// So many characters of a text tell events apart.
 const MAX_KEY: usize = 256;
 
 /// Is told whether an event was written.
@@ -31,9 +31,13 @@ pub(super) struct Item {
     pub(super) waiter: Option<Waiter>,
 }
 
-/// What makes two events the same: kind, reason and source.
+/// What makes two events the same besides their kind: whom it happened to, where, and why.
+pub(super) const TELLING: [&str; 8] =
+    ["from", "reason", "why", "name", "what", "adapter", "tool", "method"];
+
+/// The kind, and the texts of what tells events apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key(String, String, String);
+struct Key(String, [String; TELLING.len()]);
 
 impl Key {
     fn of(entry: &AuditEntry) -> Self {
@@ -41,7 +45,7 @@ impl Key {
             let text = entry.payload.get(name).and_then(Value::as_str).unwrap_or_default();
             text.chars().take(MAX_KEY).collect()
         };
-        Self(entry.kind.clone(), text("reason"), text("source"))
+        Self(entry.kind.clone(), TELLING.map(text))
     }
 }
 
@@ -96,8 +100,8 @@ impl Queue {
         let mut key = Key::of(&entry);
         let mut several = false;
         if self.windows.len() >= MAX_KEYS && !self.windows.contains_key(&key) {
-            // Somebody makes up sources; then only the kind is told.
-            key = Key(key.0, String::new(), String::new());
+            // Somebody makes up addresses or names; then only the kind is told.
+            key = Key(key.0, Default::default());
             several = true;
         }
         let window =

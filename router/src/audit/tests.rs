@@ -57,7 +57,7 @@ fn the_last_clone_that_goes_writes_what_is_left() {
 fn a_flood_becomes_one_event_that_says_how_many() {
     let store = Store::in_memory().unwrap();
     let audit = Audit::start(store.clone(), NOW, Secrets::empty()).unwrap();
-    let refused = |source: &str| payload([("reason", "bad_token"), ("source", source)]);
+    let refused = |from: &str| payload([("reason", "TOKEN_INVALID"), ("from", from)]);
     for _ in 0..3000 {
         audit.record("access.refused", refused("192.0.2.1"));
     }
@@ -69,7 +69,7 @@ fn a_flood_becomes_one_event_that_says_how_many() {
         lines.iter().filter(|line| line.pointer("/payload/count").is_some()).collect();
     assert!(!folded.is_empty());
     for line in folded {
-        assert_eq!(line.pointer("/payload/source").and_then(Value::as_str), Some("192.0.2.1"));
+        assert_eq!(line.pointer("/payload/from").and_then(Value::as_str), Some("192.0.2.1"));
         assert_eq!(
             line.pointer("/payload/first").and_then(Value::as_str),
             Some("2027-01-15T08:00:00.000Z")
@@ -77,6 +77,36 @@ fn a_flood_becomes_one_event_that_says_how_many() {
         assert!(line.pointer("/payload/last").is_some());
     }
     assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
+}
+
+#[test]
+fn a_loud_one_does_not_hide_a_quiet_one() {
+    let loud = [
+        ("from", "192.0.2.1"),
+        ("reason", "TOKEN_INVALID"),
+        ("why", "wrong"),
+        ("name", "ci"),
+        ("what", "GET /v1/runs"),
+        ("adapter", "shop"),
+        ("tool", "orders"),
+        ("method", "delete"),
+    ];
+    for (index, name) in queue::TELLING.iter().enumerate() {
+        let (mut queue, now, ts) = (Queue::default(), Instant::now(), NOW.now());
+        let mut take = |payload| {
+            queue.take(AuditEntry { ts, kind: "access.refused".to_owned(), payload }, now);
+        };
+        for _ in 0..INDIVIDUAL * 2 {
+            take(payload(loud));
+        }
+        let mut quiet = loud;
+        assert_eq!(quiet[index].0, *name);
+        quiet[index].1 = "another";
+        take(payload(quiet));
+        let said = queue.batch();
+        let told = said.iter().filter(|item| item.entry.payload == payload(quiet));
+        assert_eq!(told.count(), 1, "{name}");
+    }
 }
 
 #[test]
@@ -105,7 +135,7 @@ fn what_finds_no_room_is_counted_and_told() {
     let sources = MAX_WAITING as u64 / INDIVIDUAL + 1;
     for source in 0..sources {
         for _ in 0..INDIVIDUAL {
-            let payload = payload([("source", &format!("192.0.2.{source}"))]);
+            let payload = payload([("from", &format!("192.0.2.{source}"))]);
             queue.take(AuditEntry { ts, kind: "access.refused".to_owned(), payload }, now);
         }
     }
@@ -179,7 +209,7 @@ proptest! {
             let now = begin + Duration::from_millis(millis);
             match action {
                 0 | 1 => for _ in 0..amount {
-                    let payload = payload([("source", &format!("{source}"))]);
+                    let payload = payload([("from", &format!("{source}"))]);
                     queue.take(AuditEntry { ts, kind: "access.refused".to_owned(), payload }, now);
                     taken += 1;
                 },

@@ -72,7 +72,7 @@ pub(super) fn run(
         .build()
         .map_err(|error| router::Error::Threads(error.to_string()))
         .map_err(|error| Error::App(error.into()))?;
-    runtime.block_on(async {
+    let answer = runtime.block_on(async {
         let mut signals = Signals::new()?;
         // Before anything is opened: a port that is taken leaves no trace.
         let bound = http::bind(&listeners).await?;
@@ -95,7 +95,10 @@ pub(super) fn run(
         let service = started
             .map_err(|error| Error::App(router::Error::Threads(error.to_string()).into()))??;
         serve(environment, service, bound, &mut signals).await
-    })
+    });
+    // A thread that waits for a file or an adapter must not keep the process, whose work is done.
+    runtime.shutdown_timeout(LAST_WORDS);
+    answer
 }
 
 impl Arguments {

@@ -32,6 +32,12 @@ pub(super) const OWN: &[Code] = &[
         "choose an adapter that declares it",
     ),
     row(
+        "ROLE_REFUSED",
+        Kind::Error,
+        "The caller's role does not allow this class of action.",
+        "use a token whose role allows it, or one without a role",
+    ),
+    row(
         "OPERATIONAL_ERROR",
         Kind::Adapter,
         "The adapter failed and gave no code of the right form; details.reported_code has what it gave.",

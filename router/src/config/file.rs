@@ -100,7 +100,7 @@ impl ConfigFile {
             let path = file.unwrap_or(Path::new(".")).to_owned();
             Error::Unreadable { path, source }
         };
-        let text = file.map(std::fs::read_to_string).transpose().map_err(unreadable)?;
+        let text = file.map(read_text).transpose().map_err(unreadable)?;
         let base = sections::base(file).map_err(unreadable)?;
         let path = file.map(Path::to_owned);
         let invalid = |problems: Vec<_>| {
@@ -135,6 +135,25 @@ impl ConfigFile {
         }
         Ok((config, origins))
     }
+}
+
+/// The largest file that is read: a thousand tools take a hundredth of it.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// Reads a regular file. A pipe, or a device that never ends, must not be waited for.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(wait).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    if file.take(MAX_FILE + 1).read_to_string(&mut text)? as u64 > MAX_FILE {
+        return Err(std::io::Error::other("it is larger than 16 MiB"));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]

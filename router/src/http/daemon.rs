@@ -128,7 +128,7 @@ pub(super) async fn log_level(context: Context) -> Result<Response, Problem> {
 
 /// Changes what is logged.
 pub(super) async fn set_log_level(mut context: Context) -> Result<Response, Problem> {
-    let body = context.json()?;
+    let body = context.json().await?;
     let body = body.into_object().unwrap_or_default();
     let (Some(wanted), 1) = (body.get("level").and_then(Value::as_str), body.len()) else {
         let detail = "the body must be {\"level\": \"…\"}";
@@ -151,7 +151,8 @@ pub(super) async fn set_log_level(mut context: Context) -> Result<Response, Prob
 pub(super) async fn reload(context: Context) -> Result<Response, Problem> {
     context
         .blocking(|context| {
-            let reloaded = context.service.reload("a request")?;
+            let name = &context.bearer.caller.name;
+            let reloaded = context.service.reload_by("a request", Some(name))?;
             let list = |ids: &[String]| -> Vec<Value> {
                 ids.iter().map(|id| id.as_str().into()).collect()
             };

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::body::{Memory, Right};
 use super::guard::Context;
 use super::problem::Problem;
+use crate::caller::Caller;
 use crate::event::Line;
 use crate::json::{self, Object};
 use crate::service::{Counted, Service};
@@ -38,7 +39,7 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         .stream()
         .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
     let committed = service.store().committed()?;
-    let memory = context.memory.clone();
+    let (memory, caller) = (context.memory.clone(), context.bearer.caller.clone());
     let begun = {
         let run_id = run_id.clone();
         context
@@ -61,6 +62,7 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         over: false,
         last_look: false,
         memory,
+        caller,
         right: None,
         _counted: counted,
     };
@@ -107,6 +109,7 @@ struct Follower {
     /// The daemon stops: what is there now is told, and then the stream ends.
     last_look: bool,
     memory: Memory,
+    caller: Caller,
     /// The right to the memory of what is ready.
     right: Option<Right>,
     _counted: Counted,
@@ -140,7 +143,8 @@ impl Follower {
                 return None;
             }
             self.right = None;
-            if self.last_look {
+            // A stream is not better than the token that it was asked for with.
+            if self.last_look || !self.service.is_good(&self.caller) {
                 return None;
             }
             self.last_look =

@@ -1,7 +1,6 @@
 //! Lets a request through to its handler: host, origin, token, scope, rate, query and body, in this order.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
@@ -13,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use super::body::{Held, Memory};
+use super::count::Count;
 use super::problem::Problem;
 use super::routes::{Access, Payload, ROUTES, Route};
 use super::{Peer, cors};
@@ -99,17 +99,35 @@ impl Context {
         let turn = self.service.turn().await;
         // The turn goes along: the work goes on when whoever asked is gone.
         let asked = move || (span.in_scope(|| question(&self)), turn);
-        tokio::task::spawn_blocking(asked).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a request panicked");
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            (Err(Problem::new(status, "ROUTER_FAILED", "the router made a mistake")), None)
-        })
+        let asked = tokio::task::spawn_blocking(asked).await;
+        asked.unwrap_or_else(|error| (Err(mistake(&error)), None))
     }
 
-    /// Reads the JSON in the body.
-    pub(super) fn json(&mut self) -> Result<Value, Problem> {
-        self.memory.parse(&mut self.body)
+    /// Reads the JSON in the body; a large one on a thread that may be busy for a while.
+    pub(super) async fn json(&mut self) -> Result<Value, Problem> {
+        if self.body.bytes.len() < LARGE {
+            return self.memory.parse(&mut self.body);
+        }
+        let (memory, mut body) = (self.memory.clone(), std::mem::take(&mut self.body));
+        let turn = self.service.turn().await;
+        let parsed = tokio::task::spawn_blocking(move || (memory.parse(&mut body), body, turn));
+        match parsed.await {
+            Ok((parsed, body, _)) => {
+                self.body = body;
+                parsed
+            }
+            Err(error) => Err(mistake(&error)),
+        }
     }
+}
+
+/// A text of this length takes about as long to read as a request may keep others waiting.
+const LARGE: usize = 256 * 1024;
+
+fn mistake(error: &tokio::task::JoinError) -> Problem {
+    tracing::error!(%error, "a request panicked");
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    Problem::new(status, "ROUTER_FAILED", "the router made a mistake")
 }
 
 /// Makes the service that answers requests, from the table of routes.
@@ -134,15 +152,20 @@ pub(super) fn app(service: &Service) -> Router {
     app.fallback(move |request: Request| {
         let detail = format!("there is no {} {}", request.method(), request.uri().path());
         let problem = Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail);
-        std::future::ready(no_route(&absent, &request, problem))
+        let count = Count::astray(&absent, request.method());
+        let answer = no_route(&absent, &request, problem).into_response();
+        count.answered(answer.status());
+        std::future::ready(answer)
     })
     .method_not_allowed_fallback(move |request: Request| {
+        let count = Count::astray(&barred, request.method());
         let answer = cors::preflight(&barred, &request).unwrap_or_else(|| {
             let detail = format!("{} does not take {}", request.uri().path(), request.method());
             let status = StatusCode::METHOD_NOT_ALLOWED;
             let problem = Problem::new(status, "METHOD_NOT_ALLOWED", detail);
             no_route(&barred, &request, problem).into_response()
         });
+        count.answered(answer.status());
         std::future::ready(answer)
     })
 }
@@ -166,7 +189,7 @@ async fn answer(
     route: &'static Route,
     request: Request,
 ) -> Response {
-    let begun = Instant::now();
+    let count = Count::begin(&service, route.path, route.method);
     let peer = request.extensions().get::<Peer>().copied();
     let origin = cors::origin(&service, request.headers(), peer);
     let incoming = request.headers().get(&TRACEPARENT).and_then(|value| value.to_str().ok());
@@ -182,7 +205,12 @@ async fn answer(
     let answered = async { (route.handler)(answered.await?).await };
     let mut response = match answered.instrument(span).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            if let Some(code) = problem.refusal() {
+                service.metrics().refused(code);
+            }
+            problem.into_response()
+        }
     };
     if let Some(trace) = trace
         && let Ok(value) = HeaderValue::from_str(&trace.to_string())
@@ -192,9 +220,7 @@ async fn answer(
     if let Some(origin) = origin {
         cors::open(&mut response, origin);
     }
-    let (status, time) = (response.status().as_u16(), begun.elapsed());
-    service.metrics().request(route.path, route.method, status, time);
-    tracing::debug!(route = route.path, method = route.method, status, ?time, "answered");
+    count.answered(response.status());
     response
 }
 
@@ -268,9 +294,14 @@ fn identify(
         Access::Scope(scope) => scope,
     };
     let bearer = if peer.tokens {
-        let presented = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let mut presented = parts.headers.get_all(AUTHORIZATION).iter();
+        let (first, more) = (presented.next(), presented.next().is_some());
+        // Of two that are shown, nobody knows which is meant.
+        let presented = first.filter(|_| !more).and_then(|value| value.to_str().ok());
         let presented = presented.and_then(bearer_token);
-        let bearer = service.identify(standing, presented).map_err(anonymous)?;
+        let bearer = service.identify(standing, presented);
+        let bearer =
+            bearer.map_err(|denial| anonymous(service.stranger(denial, peer.address.ip())))?;
         let counted = service.count(standing, &bearer.caller);
         counted.map_err(|denial| (denial, Some(bearer.caller.name.clone())))?;
         bearer

@@ -15,6 +15,10 @@ use crate::{app, code, request, service};
 /// The media type of problems.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
+/// Refusals that are counted and not recorded: they say nothing about who asked.
+const REFUSALS: [&str; 6] =
+    ["BODY_TOO_LARGE", "JSON_TOO_LARGE", "BODY_TIMEOUT", "OVERLOADED", "ROUTER_BUSY", "DRAINING"];
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -99,6 +103,11 @@ impl Problem {
         object.into()
     }
 
+    /// Returns the code of a request that was not worked on because it was, or there was, too much.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        REFUSALS.into_iter().find(|code| *code == self.code)
+    }
+
     /// Returns the body.
     pub(super) fn text(&self) -> String {
         json::to_compact(&self.to_json())
@@ -132,9 +141,7 @@ impl From<&Denial> for Problem {
         let status = match denial {
             Denial::TokenMissing | Denial::TokenInvalid(_) => StatusCode::UNAUTHORIZED,
             Denial::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Denial::ScopeMissing { .. } | Denial::Origin(_) | Denial::Role { .. } => {
-                StatusCode::FORBIDDEN
-            }
+            Denial::ScopeMissing { .. } | Denial::Origin(_) => StatusCode::FORBIDDEN,
         };
         let problem = Self::new(status, denial.code(), denial.to_string());
         match denial {

@@ -37,7 +37,7 @@ enum Wait {
 pub(super) async fn submit(mut context: Context) -> Result<Response, Problem> {
     let wait = wait(&context)?;
     let cancels = cancels(&context)?;
-    let mut request = context.json()?;
+    let mut request = context.json().await?;
     add_key(&context, &mut request)?;
     let request = Request::read(request)?;
     run(&mut context, request, wait, cancels).await.map(|outcome| answer(&outcome))
@@ -69,7 +69,9 @@ async fn run(
         submission = submission.holding(Arc::new(right));
     }
     let router = context.service.router();
-    let mut guard = CancelOnDrop(cancels.then(|| submission.canceller()));
+    let context = &*context;
+    let canceller = cancels.then(|| (submission.canceller(), submission.run_id().to_owned()));
+    let mut guard = CancelOnDrop { context, canceller };
     let outcome = match wait {
         Wait::End => router.run(submission).await?,
         Wait::For(time) => match router.accept(submission).await? {
@@ -84,7 +86,7 @@ async fn run(
             },
         },
     };
-    guard.0 = None;
+    guard.canceller = None;
     Ok(outcome)
 }
 
@@ -100,12 +102,16 @@ async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> 
 }
 
 /// Cancels a run whose caller went away, if that was asked for.
-struct CancelOnDrop(Option<Canceller>);
+struct CancelOnDrop<'a> {
+    context: &'a Context,
+    canceller: Option<(Canceller, String)>,
+}
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(canceller) = &self.0 {
+        if let Some((canceller, run_id)) = &self.canceller {
             canceller.cancel();
+            record_cancelled(self.context, run_id);
         }
     }
 }
@@ -259,10 +265,22 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
         .await
 }
 
-/// Asks a run to end.
+/// Asks a run to end: one's own, or with scope admin any.
 pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
     let run_id = context.param("run_id").to_owned();
-    if context.service.router().cancel(&run_id) {
+    let bearer = &context.bearer;
+    let may = |caller: Option<&Caller>| {
+        // Two who show no token are not the same for that.
+        let token_id = caller.and_then(|caller| caller.token_id.as_ref());
+        let is_own = token_id.is_some() && token_id == bearer.caller.token_id.as_ref();
+        is_own || bearer.may(Scope::Admin)
+    };
+    let cancelled = context.service.router().cancel_if(&run_id, may);
+    if cancelled == Some(false) {
+        context.require(Scope::Admin)?;
+    }
+    if cancelled == Some(true) {
+        record_cancelled(&context, &run_id);
         let mut answer = Object::new();
         answer.insert("run_id", run_id.as_str());
         answer.insert("cancelling", true);
@@ -280,6 +298,13 @@ pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
             Err(problem.with("run_id", run_id.as_str()))
         })
         .await
+}
+
+fn record_cancelled(context: &Context, run_id: &str) {
+    let mut payload = Object::new();
+    payload.insert("run_id", run_id);
+    payload.insert("name", context.bearer.caller.name.as_str());
+    context.service.audit().record("run.cancelled", payload);
 }
 
 /// Reads the record of a run again.

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::{reply, runs};
+use super::{adapters, reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
 use crate::json::{Object, Value};
@@ -49,7 +49,7 @@ struct Call {
 }
 
 impl Call {
-    fn read(context: &mut Context) -> Result<Self, Problem> {
+    async fn read(context: &mut Context) -> Result<Self, Problem> {
         let wrong = |message: &str, pointer: &str| {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "REQUEST_INVALID", message)
                 .hint("the body is {\"args\": {…}, \"mode\": \"apply\"}; both may be left out")
@@ -58,7 +58,7 @@ impl Call {
         if context.body.bytes.is_empty() {
             return Ok(Self { args: Object::new(), mode: Mode::Apply });
         }
-        let body = context.json()?;
+        let body = context.json().await?;
         let mut body = body.into_object().ok_or_else(|| wrong("the body must be an object", ""))?;
         if let Some(unknown) = body.keys().find(|key| !["args", "mode"].contains(key)) {
             let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
@@ -100,7 +100,7 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
             None => problem,
         });
     };
-    let Call { args, mode } = Call::read(&mut context)?;
+    let Call { args, mode } = Call::read(&mut context).await?;
     let request = spec.request(mode, args, runs::idempotency_key(&context)?)?;
     let outcome = runs::carry_out(&mut context, request).await?;
     let status = match outcome.status {
@@ -143,7 +143,7 @@ fn told(outcome: &Outcome) -> Value {
 /// Calls a tool of the router itself.
 async fn own(mut context: Context, name: String) -> Result<Response, Problem> {
     context.require(Scope::Admin)?;
-    let Call { args, mode } = Call::read(&mut context)?;
+    let Call { args, mode } = Call::read(&mut context).await?;
     if mode == Mode::DryRun {
         // What nobody would heed must not look as if it were.
         let detail = "the tools nexus-router.* are not tried: a run has its own mode, in args";
@@ -161,17 +161,7 @@ async fn own(mut context: Context, name: String) -> Result<Response, Problem> {
         let RunToolRequest { request, .. } = RunToolRequest::read(args)?;
         runs::carry_out(&mut context, request).await?.to_json()
     } else {
-        let examines = name.contains("adapter");
-        context
-            .ask(move |context| {
-                let place = examines.then(|| context.service.examination());
-                if let Some(None) = place {
-                    let detail = "as many adapters are examined as may be at once";
-                    return Err(Problem::overloaded(detail));
-                }
-                Ok(context.service.app().tool(&name, args.into())?)
-            })
-            .await?
+        context.ask(move |context| adapters::call(context, &name, args.into())).await?
     };
     let mut answer = Object::new();
     answer.insert("output", output);

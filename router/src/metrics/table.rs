@@ -82,13 +82,13 @@ pub const METRICS: &[Metric] = &[
         "nexus_router_refused_total",
         "counter",
         &["reason"],
-        "Requests that were refused before they became a run, by reason",
+        "Requests, and calls inside of runs, that were refused, by reason",
     ),
     row(
         "nexus_router_http_requests_total",
         "counter",
         &["route", "method", "status"],
-        "Answers over HTTP, by route, method and status",
+        "Requests over HTTP, by route, method and status; 499 if the client left before the answer",
     ),
     row(
         "nexus_router_http_request_duration_seconds",

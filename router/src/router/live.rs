@@ -2,8 +2,40 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::Inner;
+use super::{Inner, Router};
+use crate::caller::Caller;
 use crate::dispatch::Cancel;
+
+/// A run that can be cancelled.
+#[derive(Debug)]
+pub(super) struct Entry {
+    cancel: Arc<Cancel>,
+    /// Who asked for it. Nobody is known of a run that was left behind and taken up.
+    caller: Option<Arc<Caller>>,
+}
+
+impl Router {
+    /// Asks a run that is under way here to end. Says whether there is one of this id.
+    pub fn cancel(&self, run_id: &str) -> bool {
+        self.cancel_if(run_id, |_| true).is_some()
+    }
+
+    /// Asks a run that is under way here to end if `may` says so of who asked for it. Returns whether it
+    /// did, or none if there is no run of this id.
+    pub fn cancel_if(
+        &self,
+        run_id: &str,
+        may: impl FnOnce(Option<&Caller>) -> bool,
+    ) -> Option<bool> {
+        let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = live.get(run_id)?;
+        let may = may(entry.caller.as_deref());
+        if may {
+            entry.cancel.cancel();
+        }
+        Some(may)
+    }
+}
 
 /// The entry of a run among those that can be cancelled.
 pub(super) struct Live {
@@ -12,9 +44,15 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn enter(inner: &Arc<Inner>, run_id: String, cancel: &Arc<Cancel>) -> Self {
+    pub(super) fn enter(
+        inner: &Arc<Inner>,
+        run_id: String,
+        cancel: &Arc<Cancel>,
+        caller: Option<&Arc<Caller>>,
+    ) -> Self {
+        let entry = Entry { cancel: Arc::clone(cancel), caller: caller.cloned() };
         let mut live = inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.insert(run_id.clone(), Arc::clone(cancel));
+        live.insert(run_id.clone(), entry);
         drop(live);
         Self { inner: Arc::clone(inner), run_id }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::Service;
 use crate::access::Token;
 use crate::app::full_text;
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::json::{Object, Value};
 
@@ -43,6 +44,14 @@ impl Service {
             tracing::info!(tokens = book.len(), "the tokens changed");
             self.inner.audit.record("tokens.changed", payload);
         }
+    }
+
+    /// Says whether the token of a caller is still good; who needs none always is.
+    #[must_use]
+    pub fn is_good(&self, caller: &Caller) -> bool {
+        let (Some(id), Some(book)) = (&caller.token_id, &self.inner.tokens) else { return true };
+        let now = Clock::System.now();
+        book.tokens().iter().any(|token| token.id == *id && !token.is_expired(now))
     }
 
     /// Says whether a text is that of a token that is good now.

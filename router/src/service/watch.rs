@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::Service;
@@ -28,10 +28,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks once: reads the tokens again if they changed, and says whether the configuration is not the
-    /// one that was read last, and rests since the last look.
+    /// Looks once: says whether the configuration is not the one that was read last, and rests since the
+    /// last look.
     fn look(&mut self, service: &Service) -> bool {
-        service.refresh_tokens();
         let Some(file) = service.config_file() else { return false };
         let now = mark(&file);
         // Who empties a file is about to write it; an empty one would take away every adapter.
@@ -49,23 +48,36 @@ impl Watch {
     }
 }
 
-/// Looks at the files until the drain begins, and reloads when they change. It has a thread of its own, as
-/// looking may wait for a disk.
+/// Looks at the files until the drain begins, and reloads when they change. The tokens and the configuration
+/// have a thread each: a reload may wait for files and adapters, and a revoked token must not.
 pub async fn watch(service: Service) {
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let looked = service.clone();
-    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
-        let mut watch = Watch::default();
+    let mut watch = Watch::default();
+    let config = every_pause("watch-config", &service, move |service| {
+        if watch.look(service) {
+            // The error is logged and recorded.
+            drop(service.reload("the file changed"));
+        }
+    });
+    let tokens = every_pause("watch-tokens", &service, Service::refresh_tokens);
+    service.draining().await;
+    drop((config, tokens));
+}
+
+/// Does something again and again on a thread of its own, until what is returned is dropped.
+fn every_pause(
+    name: &str,
+    service: &Service,
+    mut work: impl FnMut(&Service) + Send + 'static,
+) -> Sender<()> {
+    let (stop, stopped) = channel::<()>();
+    let service = service.clone();
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-            if watch.look(&looked) {
-                // The error is logged and recorded.
-                drop(looked.reload("the file changed"));
-            }
+            work(&service);
         }
     });
     if let Err(error) = thread {
-        return tracing::error!(%error, "files are not watched: there is no thread");
+        tracing::error!(%error, "files are not watched: there is no thread");
     }
-    service.draining().await;
-    drop(stop);
+    stop
 }

@@ -23,7 +23,7 @@ const BY_NUMBER: &str = select_run!("run_no = ?1");
 const EVENTS: &str =
     "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 ORDER BY segment_no";
 /// At most so much of a run is read at once, unless one event is larger.
-const TAIL_BYTES: usize = 256 * 1024;
+const TAIL_BYTES: usize = 1024 * 1024;
 const SOME_EVENTS: &str = "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 \
     ORDER BY segment_no LIMIT 16";
 const NEWEST: &str = "SELECT created_at, run_no FROM runs WHERE status = ?1 AND created_at >= ?2 \

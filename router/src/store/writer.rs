@@ -63,8 +63,15 @@ struct Counters {
 }
 
 impl Counters {
-    fn note(&self, failed: Option<Instant>) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    /// Takes note of a commit that succeeded, or failed; what changes is logged once.
+    fn note(&self, error: Option<&Error>) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        match (error, failed.is_some()) {
+            (Some(error), false) => tracing::error!(%error, "the store cannot be written"),
+            (None, true) => tracing::info!("the store can be written again"),
+            _ => {}
+        }
+        *failed = error.map(|_| Instant::now());
     }
 }
 
@@ -313,7 +320,7 @@ impl Desk {
             // That a key is taken is an answer.
             if !matches!(error, Error::KeyTaken { .. }) {
                 self.metrics.commit_failed();
-                self.counters.note(Some(Instant::now()));
+                self.counters.note(Some(error));
             }
             for ticket in begun {
                 ticket.0.store(0, Ordering::Release);

@@ -41,8 +41,9 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
         format!("{good}, Bearer {good}"),
     ];
     let mut refusals = 0;
-    for route in ROUTES {
-        let ask = daemon.ask(route.method, &path(route)).by_nobody();
+    for (route, last) in ROUTES.iter().zip(2..) {
+        // No address sends so much without a good token that it is refused for that.
+        let ask = daemon.ask(route.method, &path(route)).by_nobody().from([127, 0, 0, last]);
         let Access::Scope(needed) = route.access else {
             assert_eq!(ask.send().status, 200, "{route:?}");
             continue;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Daemon, Stage, plan, until};
+use super::support::{ADAPTERS, Daemon, Stage, plan, until};
 
 #[test]
 fn a_submission_waits_for_the_end_of_its_run() {
@@ -212,7 +212,7 @@ fn a_client_that_goes_away_cancels_its_run_only_if_it_said_so() {
 fn runs_are_cancelled_while_they_are_under_way() {
     let daemon = Daemon::usual();
     let run_id = daemon.hold();
-    let cancel = daemon.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).by("run");
+    let cancel = daemon.post(&format!("/v1/runs/{run_id}/cancel"), &json!({}));
     let answer = cancel.send();
     assert_eq!(answer.status, 202, "{answer:?}");
     assert_eq!(answer.json(), json!({ "run_id": run_id, "cancelling": true }));
@@ -226,6 +226,29 @@ fn runs_are_cancelled_while_they_are_under_way() {
     assert_eq!(problem["run_id"], run_id.as_str());
     let unknown = daemon.post("/v1/runs/nobody/cancel", &json!({}));
     unknown.refused(404, "RUN_NOT_FOUND");
+}
+
+#[test]
+fn only_its_own_caller_and_an_administrator_cancel_a_run() {
+    let daemon = Daemon::usual();
+    let hold = || daemon.post("/v1/runs?wait=false", &plan("many", "t", "hold")).by("apply");
+    let cancel = |run_id: &str| daemon.post(&format!("/v1/runs/{run_id}/cancel"), &json!({}));
+    for name in ["apply", "admin"] {
+        let run_id = hold().send().run_id();
+        cancel(&run_id).by("run").refused(403, "SCOPE_MISSING");
+        assert_eq!(daemon.get(&format!("/v1/runs/{run_id}")).ok()["status"], "RUNNING");
+        assert_eq!(cancel(&run_id).by(name).send().status, 202);
+        assert_eq!(daemon.ended(&run_id)["results"][0]["error"]["code"], "CANCELLED");
+        let event = daemon.audited(|event| event["payload"]["run_id"] == run_id.as_str());
+        assert_eq!(event["kind"], "run.cancelled");
+        assert_eq!(event["payload"], json!({ "run_id": run_id, "name": name }));
+    }
+    daemon.audited(|event| event["payload"]["name"] == "run");
+    let open = Stage::bare(ADAPTERS).start(&["--no-tokens"]);
+    let held = open.post("/v1/runs?wait=false", &plan("many", "t", "hold")).by_nobody();
+    let run_id = held.send().run_id();
+    let cancel = open.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).by_nobody();
+    assert_eq!(cancel.send().status, 202);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! A client of HTTP/1.1 that hides nothing, and holds every problem against its form.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 
 use nexus_router::code;
 use serde_json::Value;
 
-use super::support::Daemon;
+use super::support::{Daemon, PATIENCE};
 
 /// A request that is put together.
 #[derive(Clone)]
@@ -17,6 +17,7 @@ pub struct Ask<'a> {
     token: Option<String>,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    from: Option<Ipv4Addr>,
 }
 
 impl<'a> Ask<'a> {
@@ -28,7 +29,14 @@ impl<'a> Ask<'a> {
             token: Some("admin".to_owned()),
             headers: Vec::new(),
             body: Vec::new(),
+            from: None,
         }
+    }
+
+    /// Comes from another address of this machine.
+    pub fn from(mut self, address: [u8; 4]) -> Self {
+        self.from = Some(address.into());
+        self
     }
 
     /// Shows the token of this name.
@@ -79,7 +87,10 @@ impl<'a> Ask<'a> {
 
     /// Sends the request on a connection of its own, and leaves the answer there.
     pub fn begin(&self) -> Wire {
-        let mut wire = self.daemon.connect();
+        let mut wire = match self.from {
+            None => self.daemon.connect(),
+            Some(from) => Wire::new(connect_from(from, self.daemon.address)),
+        };
         wire.stream().write_all(&self.bytes()).unwrap();
         wire
     }
@@ -108,6 +119,16 @@ impl<'a> Ask<'a> {
         assert_eq!(problem["code"], code, "{} {}: {problem}", self.method, self.path);
         problem
     }
+}
+
+fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
+    connect(&socket, &to).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 /// A connection.

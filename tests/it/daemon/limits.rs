@@ -26,6 +26,27 @@ fn who_asks_too_often_is_told_when_to_come_again() {
 }
 
 #[test]
+fn who_guesses_tokens_is_slowed_down_and_locks_nobody_out() {
+    let daemon = Daemon::usual();
+    let guess = |address| {
+        let ask = daemon.get("/v1/runs").by_nobody().from(address);
+        ask.header("Authorization", "Bearer wrong").send()
+    };
+    let (loud, quiet) = ([127, 0, 0, 9], [127, 0, 0, 10]);
+    let told = until("a refusal", || Some(guess(loud)).filter(|answer| answer.status != 401));
+    assert_eq!((told.status, &told.json()["code"]), (429, &json!("RATE_LIMITED")));
+    assert_eq!(guess(quiet).status, 401);
+    // A good token from the same address is not counted.
+    for _ in 0..3 {
+        guess(loud);
+        assert_eq!(daemon.get("/v1/runs").from(loud).send().status, 200);
+    }
+    assert!(daemon.metric("nexus_router_refused_total{reason=\"RATE_LIMITED\"}") >= 1.0);
+    let event = daemon.audited(|event| event["payload"]["reason"] == "RATE_LIMITED");
+    assert_eq!(event["payload"]["from"], "127.0.0.9");
+}
+
+#[test]
 fn bodies_have_a_largest_size() {
     let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 8192\nbodies_bytes = 8192\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);

@@ -194,6 +194,13 @@ impl Daemon {
         &found.unwrap_or_else(|| panic!("no token {name}")).1
     }
 
+    /// Ends the daemon as an operator would, and waits for it.
+    pub fn stop(&mut self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        self.process.wait().unwrap();
+    }
+
     /// Opens a connection.
     pub fn connect(&self) -> Wire {
         let stream = TcpStream::connect(self.address).unwrap();
