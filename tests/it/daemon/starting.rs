@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::support::{ADAPTERS, Daemon, Stage};
+use super::support::{ADAPTERS, Daemon, Stage, until};
 use crate::support::workspace;
 
 const LISTEN: [&str; 4] = ["--data-dir", "data", "--listen", "127.0.0.1:0"];
@@ -59,6 +59,13 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
     assert_refused(&stage, &LISTEN, "TLS_FILES_INVALID", &["empty"]);
     let run = Stage::bare("").refused(&["--listen", "nonsense"]);
     assert!(run.code() == 2 && run.stderr().contains("HOST:PORT"), "{}", run.stderr());
+}
+
+#[test]
+fn a_daemon_without_adapters_says_where_to_name_some() {
+    let daemon = Stage::bare("").start(&[]);
+    let note = "null  (none configured; see [[adapters]] and discover in router.toml)";
+    until("the note", || daemon.stdout().contains(note).then_some(()));
 }
 
 #[test]
