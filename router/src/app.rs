@@ -406,7 +406,8 @@ impl App {
             loader: &setup.loader,
             config: &setup.config,
             named: &self.named.adapters,
-            discover: self.named.discover && setup.config.source.is_none(),
+            discover: setup.config.discover
+                || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
         Fleet::load(sources, before)

@@ -40,7 +40,7 @@ use crate::template;
 
 /// Dispatches calls to adapters, and proves that adapters keep their contract.
 #[derive(Parser)]
-#[command(name = "nexus-router", version, disable_help_subcommand = true)]
+#[command(name = "nexus-router", version)]
 struct Arguments {
     /// What is logged to standard error: off, error, warn, info, debug or trace.
     /// [default: warn; for serve, that of router.toml or info]
@@ -256,6 +256,15 @@ mod tests {
             Some(line[place..].to_owned())
         });
         own.chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    #[test]
+    fn help_is_a_verb() {
+        for line in ["help", "help serve", "help token new", "token help new"] {
+            let words = ["nexus-router"].into_iter().chain(line.split(' '));
+            let shown = Arguments::try_parse_from(words).err().unwrap();
+            assert_eq!(shown.kind(), clap::error::ErrorKind::DisplayHelp, "{line}: {shown}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let mut command = super::Arguments::command();
+    // Pages are about verbs; the help is the same text once more.
+    let mut command = super::Arguments::command().disable_help_subcommand(true);
     command.build();
     let Some(directory) = &arguments.out else {
         Output::new(environment).text(&String::from_utf8_lossy(&page(&command)?))?;

@@ -16,6 +16,10 @@ pub(super) struct StoreOptions {
     /// ~/.local/state/nexus-router].
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
+    /// The directory of the store and the tokens [default: that of `NEXUS_ROUTER_DATA_DIR`, of
+    /// router.toml, or ~/.local/state/nexus-router].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     /// The router's configuration file [default: router.toml, if there is one].
     #[arg(long, visible_alias = "config", value_name = "FILE")]
     config_file: Option<PathBuf>,
@@ -25,7 +29,8 @@ impl StoreOptions {
     /// Makes the app of a verb that calls no adapter.
     pub(super) fn app(&self, environment: &Environment) -> Result<App, Error> {
         let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
-        let named = Named { db: self.db.clone(), ..Named::default() };
+        let (db, data_dir) = (self.db.clone(), self.data_dir.clone());
+        let named = Named { db, data_dir, ..Named::default() };
         Ok(App::new(environment, config, named))
     }
 }
@@ -57,6 +62,7 @@ impl RouterOptions {
     pub(super) fn named(&self) -> Result<Named, Error> {
         Ok(Named {
             db: self.store.db.clone(),
+            data_dir: self.store.data_dir.clone(),
             adapters: self.adapters.entries()?,
             adapter_path: self.adapter_path.clone(),
             ..Named::default()

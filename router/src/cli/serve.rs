@@ -4,7 +4,6 @@ mod greeting;
 mod supervisor;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -39,10 +38,6 @@ pub(super) struct Arguments {
     /// The address to listen on, instead of the listeners of router.toml; port 0 takes a free one.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// The directory of the store and the tokens [default: that of `NEXUS_ROUTER_DATA_DIR`, of
-    /// router.toml, or ~/.local/state/nexus-router].
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
     #[command(flatten)]
     router: RouterOptions,
     /// Ask callers for no token. Only on loopback, unless --allow-remote-without-tokens.
@@ -76,12 +71,7 @@ pub(super) fn run(
         let mut signals = Signals::new()?;
         // Before anything is opened: a port that is taken leaves no trace.
         let bound = http::bind(&listeners).await?;
-        let named = Named {
-            data_dir: arguments.data_dir.clone(),
-            paths: Paths::Own,
-            discover: true,
-            ..arguments.router.named()?
-        };
+        let named = Named { paths: Paths::Own, discover: true, ..arguments.router.named()? };
         let app = App::new(environment, config, named);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };

@@ -25,6 +25,8 @@ pub struct ConfigFile {
     pub data_dir: Option<PathBuf>,
     /// The store.
     pub db: Option<PathBuf>,
+    /// Load what is on the adapter path and needs no configuration, when no adapters are listed.
+    pub discover: bool,
     /// The adapter of steps that name none.
     pub default_adapter: Option<String>,
     /// What becomes of runs left behind by a process that is gone.
@@ -58,6 +60,7 @@ impl Default for ConfigFile {
             adapter_path: Vec::new(),
             data_dir: None,
             db: None,
+            discover: false,
             default_adapter: None,
             recover: Recover::default(),
             secrets: BTreeMap::new(),

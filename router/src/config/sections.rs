@@ -33,6 +33,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         adapter_path: root.texts("adapter_path").into_iter().map(path).collect(),
         data_dir: root.text("data_dir").map(path),
         db: root.text("db").map(path),
+        discover: root.flag("discover", false),
         default_adapter: root.text("default_adapter"),
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
         secrets: sources(root, "secrets", base),

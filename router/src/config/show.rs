@@ -25,6 +25,7 @@ impl ConfigFile {
         all.list("adapter_path", self.adapter_path.iter().map(|file| path(file).into()));
         all.put("data_dir", self.data_dir.as_deref().map(path));
         all.put("db", self.db.as_deref().map(path));
+        all.put("discover", Some(self.discover));
         all.put("default_adapter", self.default_adapter.as_deref());
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
         all.table("secrets", references(&self.secrets));

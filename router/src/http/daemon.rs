@@ -1,5 +1,7 @@
 //! The daemon itself: health, metrics, log, audit, reload, and what codes mean.
 
+use std::time::Duration;
+
 use axum::response::Response;
 use http::StatusCode;
 
@@ -27,8 +29,13 @@ pub(super) async fn readyz(context: Context) -> Result<Response, Problem> {
             Ok(reply::json(StatusCode::OK, &answer.into()))
         }
         Some("draining") => Err(Problem::draining()),
-        Some(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", why)),
+        Some(why) => Err(not_ready(why)),
     }
+}
+
+fn not_ready(why: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", why)
+        .retry_after(Duration::from_secs(1))
 }
 
 /// Returns the OpenAPI document.
@@ -165,4 +172,17 @@ pub(super) async fn reload(context: Context) -> Result<Response, Problem> {
             Ok(reply::json(StatusCode::OK, &answer.into()))
         })
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse as _;
+
+    #[test]
+    fn who_is_sent_away_is_told_when_to_come_back() {
+        let response = not_ready("the store cannot be written").into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[http::header::RETRY_AFTER], "1");
+    }
 }

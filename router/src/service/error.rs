@@ -19,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] store::Error),
     /// A host or an origin that is allowed is none.
-    #[error("{0}")]
+    #[error(transparent)]
     Origin(#[from] BadEntry),
     /// Logs or traces cannot be had as wanted.
     #[error(transparent)]
@@ -57,5 +57,17 @@ impl Error {
     #[must_use]
     pub fn full_text(&self) -> String {
         app::full_text(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_told_twice() {
+        let entry = BadEntry::Host { entry: "http://x".to_owned() };
+        let told = entry.to_string();
+        assert_eq!(Error::from(entry).full_text(), told);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -70,7 +70,7 @@ impl Owner {
 /// Makes a file that this process alone has locked.
 fn lock(directory: &Path, file: &Path) -> std::io::Result<File> {
     loop {
-        std::fs::create_dir_all(directory)?;
+        make_private(directory)?;
         let lock = match File::create_new(file) {
             // The last one to leave just removed the directory.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -81,6 +81,17 @@ fn lock(directory: &Path, file: &Path) -> std::io::Result<File> {
         if lock.metadata()?.nlink() > 0 {
             return Ok(lock);
         }
+    }
+}
+
+/// Makes the directory for its owner alone: whoever could lock the files would keep the runs of the dead.
+fn make_private(directory: &Path) -> std::io::Result<()> {
+    if let Some(parent) = directory.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 
@@ -263,4 +274,21 @@ pub(super) fn close(connection: &Connection, owner_id: &str) -> Result<(), Error
         [owner_id],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_private_and_gone_with_the_last_owner() {
+        let place = tempfile::tempdir().unwrap();
+        let store = place.path().join("runs.db");
+        let owners =
+            [Owner::register(Some(&store)).unwrap(), Owner::register(Some(&store)).unwrap()];
+        let mode = directory(&store).metadata().unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        drop(owners);
+        assert!(!directory(&store).exists());
+    }
 }

@@ -63,6 +63,13 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
 }
 
 #[test]
+fn a_daemon_without_adapters_says_where_to_name_some() {
+    let daemon = Stage::bare("").start(&[]);
+    let note = "null  (none configured; see [[adapters]] and discover in router.toml)";
+    until("the note", || daemon.stdout().contains(note).then_some(()));
+}
+
+#[test]
 fn a_data_directory_that_cannot_be_written_is_told() {
     let stage = Stage::bare("");
     std::fs::write(stage.path("file"), "").unwrap();

@@ -26,6 +26,10 @@ fn store_is_found_in_this_order() {
     assert_eq!(mode & 0o777, 0o700);
     run(&[], &[("HOME", &home), ("XDG_STATE_HOME", &state)]);
     assert!(state.join("nexus-router/runs.db").is_file());
+    run(&["--data-dir", "named"], &[("HOME", &home), ("NEXUS_ROUTER_DATA_DIR", &state)]);
+    assert!(world.path("named/runs.db").is_file());
+    let listed = world.run(&["runs", "list", "--data-dir", "named", "--format", "json"]);
+    assert_eq!(listed.json()["runs"].as_array().unwrap().len(), 1);
     std::fs::write(world.path("router.toml"), "db = 'of-file.db'\n").unwrap();
     run(&[], &[("HOME", &home)]);
     assert!(world.path("of-file.db").is_file());

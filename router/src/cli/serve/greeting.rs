@@ -69,7 +69,9 @@ fn tell(
     }
     let registry = service.router().registry();
     let ids: Vec<String> = registry.adapters().map(|one| visible(one.adapter_id())).collect();
-    row("adapters", ids.join(", "));
+    let none = "  (none configured; see [[adapters]] and discover in router.toml)";
+    let note = if ids == ["null"] { none } else { "" };
+    row("adapters", format!("{}{note}", ids.join(", ")));
     let passed_over = service.app().passed_over()?;
     for (factory_ref, why) in &passed_over {
         row("", format!("not {}: {}", visible(factory_ref), visible(why)));
