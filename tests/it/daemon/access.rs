@@ -57,6 +57,10 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
             assert!([code, "TOKEN_INVALID"].contains(&answer.json()["code"].as_str().unwrap()));
         }
         ask.clone().header("Authorization", &good).refused(401, "TOKEN_MISSING");
+        // Of two that are shown, nobody knows which is meant.
+        let bearer = format!("Bearer {good}");
+        let twice = ask.clone().header("Authorization", &bearer);
+        twice.header("Authorization", "Bearer other").refused(401, "TOKEN_MISSING");
         let basic = ask.clone().header("Authorization", &format!("Basic {good}"));
         basic.refused(401, "TOKEN_MISSING");
         for name in ["expired", "revoked"] {

@@ -1,6 +1,8 @@
 //! What the audit log tells of the daemon: who was refused, and who did what.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 
 use nexus_router::access::Scope;
 use nexus_router::audit::KINDS;
@@ -103,6 +105,9 @@ fn what_is_recorded_is_what_the_table_says() {
     }
     daemon.stage.token("late", Scope::Read);
     daemon.audited(|event| event["kind"] == "tokens.changed");
+    let tokens = daemon.stage.path("data/tokens.json");
+    std::fs::set_permissions(&tokens, Permissions::from_mode(0o644)).unwrap();
+    daemon.audited(|event| event["kind"] == "tokens.refused");
     daemon.stop();
 
     let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();

@@ -157,3 +157,16 @@ fn there_are_only_so_many_streams() {
         (daemon.get("/v1/status").ok()["streams"] == 0).then_some(())
     });
 }
+
+#[test]
+fn a_stream_ends_with_its_token() {
+    let daemon = Daemon::usual();
+    let run_id = daemon.hold();
+    let mut stream = Stream::open(&daemon, &run_id, None).unwrap();
+    assert_eq!(stream.next().unwrap().kind, "RUN_STARTED");
+    nexus_router::access::revoke(&daemon.stage.path("data/tokens.json"), "read").unwrap();
+    let rest = stream.rest();
+    assert!(rest.iter().all(|event| event.kind != "end"), "{rest:?}");
+    assert_eq!(daemon.get(&format!("/v1/runs/{run_id}")).ok()["status"], "RUNNING");
+    daemon.release();
+}

@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::support::{ADAPTERS, Daemon, Stage, until};
-use crate::support::workspace;
+use crate::support::{PROGRAM, built_library, workspace};
 
 const LISTEN: [&str; 4] = ["--data-dir", "data", "--listen", "127.0.0.1:0"];
 
@@ -184,4 +184,69 @@ fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
     put("renewed_cert.pem", "renewed_key.pem");
     until("the renewed certificate", || heard("renewed_cert.pem").then_some(()));
     assert!(!heard("cert.pem"));
+}
+
+#[test]
+fn adapters_are_discovered_where_the_configuration_says_so() {
+    let stage = Stage::bare("discover = true\n");
+    let adapters = stage.path("adapters");
+    std::fs::create_dir(&adapters).unwrap();
+    let echo = built_library("nexus_router_adapter_echo");
+    std::fs::copy(&echo, adapters.join(echo.file_name().unwrap())).unwrap();
+    // Only these: beside the program there are libraries that are broken on purpose.
+    let program = stage.path("bin");
+    std::fs::create_dir(&program).unwrap();
+    std::fs::copy(PROGRAM, program.join("nexus-router")).unwrap();
+    let shown = std::process::Command::new(program.join("nexus-router"))
+        .args(["config", "check", "--load", "--format", "json"])
+        .current_dir(stage.path(""))
+        .env_clear()
+        .env("HOME", stage.path("home"))
+        .env("NEXUS_ROUTER_ADAPTER_PATH", &adapters)
+        .output()
+        .unwrap();
+    assert!(shown.status.success(), "{shown:?}");
+    let listed = std::process::Command::new(program.join("nexus-router"))
+        .args(["run", "-", "--db", "runs.db", "--id-only"])
+        .current_dir(stage.path(""))
+        .env_clear()
+        .env("HOME", stage.path("home"))
+        .env("NEXUS_ROUTER_ADAPTER_PATH", &adapters)
+        .stdin(std::fs::File::open(written(&stage)).unwrap())
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+}
+
+/// Writes a plan for the adapter that is to be discovered, and returns its file.
+fn written(stage: &Stage) -> PathBuf {
+    let file = stage.path("plan.json");
+    std::fs::write(&file, super::support::plan("echo", "t", "m").to_string()).unwrap();
+    file
+}
+
+#[test]
+fn files_that_never_end_are_not_waited_for() {
+    let stage = Stage::bare("");
+    std::fs::remove_file(stage.path("router.toml")).unwrap();
+    pipe(&stage.path("router.toml"));
+    assert_refused(&stage, &LISTEN, "CONFIG_FILE_UNREADABLE", &["no regular file"]);
+    let stage = Stage::bare("[secrets]\nT = \"file:pipe\"\n");
+    pipe(&stage.path("pipe"));
+    assert_refused(&stage, &LISTEN, "SECRET_UNUSABLE", &["no regular file"]);
+}
+
+fn pipe(path: &Path) {
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, rustix::fs::Mode::RUSR, 0).unwrap();
+}
+
+#[test]
+fn a_daemon_whose_store_is_taken_away_says_so() {
+    let daemon = Daemon::usual();
+    assert_eq!(daemon.get("/readyz").send().status, 200);
+    let store = daemon.stage.path("data/runs.db");
+    std::fs::rename(&store, daemon.stage.path("data/elsewhere.db")).unwrap();
+    let problem = daemon.get("/readyz").refused(503, "NOT_READY");
+    assert!(problem["detail"].as_str().unwrap().contains("moved or removed"), "{problem}");
 }
