@@ -66,7 +66,7 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
         for name in ["expired", "revoked"] {
             ask.clone().by(name).refused(401, "TOKEN_INVALID");
         }
-        refusals += 1 + texts.len() + 2 + 2;
+        refusals += 1 + texts.len() + 3 + 2;
         for scope in Scope::ALL {
             let answer = ask.clone().by(scope.name()).send();
             if scope.includes(needed) {
