@@ -30,7 +30,7 @@ use tracing::level_filters::LevelFilter;
 use output::tell;
 
 use crate::access;
-use crate::app;
+use crate::app::{self, full_text};
 use crate::config::Environment;
 use crate::http;
 use crate::loader::AdapterLoadError;
@@ -218,17 +218,6 @@ fn report(error: &Error) {
     if let Some(hint) = error.hint() {
         tell(&format!("hint: {}", visible(&hint)));
     }
-}
-
-/// Returns what an error says, with its causes.
-fn full_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 
 mod python_text;
 
+mod files;
+
 pub mod digest;
 
 pub mod clock;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use super::output::{Form, Output, tell};
-use super::{Answer, Error, full_text};
+use super::{Answer, Error};
 use crate::access::origin::Guard;
-use crate::app::{App, Named};
+use crate::app::{App, Named, full_text};
 use crate::check::Status;
 use crate::config::{self, ConfigFile, Environment, Origin, Problem};
 use crate::json::{Object, Value};

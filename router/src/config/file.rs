@@ -12,6 +12,7 @@ use super::settings::{
     AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry, ToolEntry,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
+use crate::files::open_regular;
 use crate::secret::Source;
 
 /// What the operator says in `router.toml`, and in variables that stand for keys of it.
@@ -143,15 +144,10 @@ impl ConfigFile {
 /// The largest file that is read: a thousand tools take a hundredth of it.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// Reads a regular file. A pipe, or a device that never ends, must not be waited for.
+/// Reads the text of a file.
 fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(wait).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
+    let file = open_regular(path)?;
     let mut text = String::new();
     if file.take(MAX_FILE + 1).read_to_string(&mut text)? as u64 > MAX_FILE {
         return Err(std::io::Error::other("it is larger than 16 MiB"));

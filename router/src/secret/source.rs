@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, Fault};
+use crate::files::open_regular;
 
 /// No key or token comes near this.
 pub(super) const MAX_LENGTH: usize = 64 * 1024;
@@ -71,12 +71,6 @@ impl Source {
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_LENGTH).unwrap_or(u64::MAX).saturating_add(3);
-    // A pipe that nobody writes to must not be waited for.
-    let wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(wait).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    file.take(limit).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
