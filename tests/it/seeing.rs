@@ -65,7 +65,8 @@ fn verbs(world: &World, words: &[String]) -> Vec<Vec<String>> {
         (!line.starts_with(' ')).then(|| line.split(' ').next().unwrap().to_owned())
     });
     let mut found = vec![words.to_vec()];
-    for name in names.collect::<Vec<_>>() {
+    // The help is no verb of its own: it has the text of the others once more.
+    for name in names.filter(|name| name != "help").collect::<Vec<_>>() {
         found.extend(verbs(world, &[words, &[name]].concat()));
     }
     found
