@@ -209,7 +209,10 @@ async fn answer(
             if let Some(code) = problem.refusal() {
                 service.metrics().refused(code);
             }
-            problem.into_response()
+            match service.app().secrets() {
+                Ok(secrets) => problem.without(&secrets).into_response(),
+                Err(_) => problem.into_response(),
+            }
         }
     };
     if let Some(trace) = trace

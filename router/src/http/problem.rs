@@ -9,6 +9,7 @@ use http::{HeaderValue, StatusCode};
 use crate::access::Denial;
 use crate::json::{self, Object, Value};
 use crate::router::Error as RouterError;
+use crate::secret::Secrets;
 use crate::store::Error as StoreError;
 use crate::{app, code, request, service};
 
@@ -80,6 +81,13 @@ impl Problem {
 
     pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.more.insert(key, value);
+        self
+    }
+
+    /// Takes secrets out of what is told: a caller may have sent one where it does not belong.
+    pub(super) fn without(mut self, secrets: &Secrets) -> Self {
+        self.detail = secrets.scrub(&self.detail);
+        self.hint = secrets.scrub(&self.hint);
         self
     }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use nexus_router::http::ROUTES;
 use serde_json::json;
 
-use super::support::{ADAPTERS, Daemon, plan, until};
+use super::support::{ADAPTERS, Daemon, Stage, plan, until};
 
 /// Returns the status of the first answer among bytes; none if there is no answer.
 fn status(answer: &[u8]) -> Option<u16> {
@@ -246,4 +246,22 @@ fn a_client_that_does_not_read_is_cut_off() {
     until("the end of the connection", || {
         (daemon.get("/v1/status").ok()["connections"] == 1).then_some(())
     });
+}
+
+#[test]
+fn a_secret_that_was_sent_by_mistake_is_not_told_again() {
+    let secrets = "[secrets]\nSHOP = \"file:secret\"\n";
+    let stage = Stage::new(&format!("{ADAPTERS}{secrets}"));
+    std::fs::write(stage.path("secret"), "correct-horse-battery").unwrap();
+    let daemon = stage.start(&[]);
+    for ask in [
+        daemon.get("/v1/runs/correct-horse-battery"),
+        daemon.get("/v1/codes/correct-horse-battery"),
+        daemon.get("/v1/runs?correct-horse-battery=1"),
+        daemon.post("/v1/tools/correct-horse-battery", &json!({})),
+    ] {
+        let answer = ask.send();
+        assert!(answer.status >= 400, "{answer:?}");
+        assert!(!answer.text().contains("correct-horse"), "{answer:?}");
+    }
 }
