@@ -134,21 +134,11 @@ fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer
     Ok(if checked.problems.is_empty() { Answer::Yes } else { Answer::No })
 }
 
-/// Loads the adapters, and looks for those that tools name.
-fn load(config: &ConfigFile, environment: &Environment) -> Vec<Problem> {
-    let problem =
-        |message: String, hint: String| Problem { origin: Origin::Default, message, hint };
+/// Loads the adapters, which refuses tools of adapters that are not there.
+fn load(config: &ConfigFile, environment: &Environment) -> Option<Problem> {
     let app = App::new(environment, config.clone(), Named::default());
-    let registry = match app.registry() {
-        Ok(registry) => registry,
-        Err(error) => return vec![problem(full_text(&error), error.hint())],
-    };
-    let lost = config.tools.iter().filter(|tool| registry.get(&tool.adapter).is_err());
-    lost.map(|tool| {
-        let message = format!("tool {}: there is no adapter {}", tool.name, tool.adapter);
-        problem(message, "name the id of one of the [[adapters]]".to_owned())
-    })
-    .collect()
+    let error = app.registry().err()?;
+    Some(Problem { origin: Origin::Default, message: full_text(&error), hint: error.hint() })
 }
 
 impl Checked {
