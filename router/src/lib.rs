@@ -46,6 +46,8 @@ pub mod bundle;
 
 pub mod takeover;
 
+pub mod grant;
+
 pub mod config;
 
 pub mod telemetry;

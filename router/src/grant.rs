@@ -1,0 +1,245 @@
+//! Where an adapter runs, and what the operator grants it there: hosts, files, programs, variables.
+//!
+//! An adapter only declares that it reaches outside; what it can reach is said here, by name, and the
+//! kernel holds it to that. Nothing is granted unless it is written.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where an adapter runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// In confined processes of its own.
+    #[default]
+    Worker,
+    /// In the process of the router. The operator trusts it like the router itself.
+    Inline,
+}
+
+impl Isolation {
+    /// Every choice, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[("worker", Self::Worker), ("inline", Self::Inline)];
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Inline => "inline",
+        }
+    }
+}
+
+/// What an adapter may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Grants {
+    /// Where it may connect to, over TCP.
+    pub connect: Vec<Endpoint>,
+    /// Files, and directories with all that is in them, that it may read.
+    pub read: Vec<PathBuf>,
+    /// Files, and directories with all that is in them, that it may read, write, make and remove.
+    pub write: Vec<PathBuf>,
+    /// Programs that it may start. They can do what it can do, and no more.
+    pub run: Vec<PathBuf>,
+    /// Variables of the router's environment that it sees.
+    pub env: Vec<String>,
+}
+
+impl Grants {
+    /// Says whether nothing is granted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A place in the network: `HOST:PORT`. The host is a name, an address, or `*` for any; the port is a number,
+/// or `*` for any.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Endpoint {
+    /// The host.
+    pub host: Host,
+    /// The port; none means any.
+    pub port: Option<u16>,
+}
+
+/// A host of an [`Endpoint`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// Any host.
+    Any,
+    /// One address.
+    Address(IpAddr),
+    /// Whatever addresses the name has when it is asked for; in lower case.
+    Name(String),
+}
+
+impl FromStr for Endpoint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (host, port) = text.rsplit_once(':').ok_or("there is no port")?;
+        let port = match port {
+            "*" => None,
+            number => match number.parse() {
+                Ok(0) | Err(_) => return Err("the port is neither a number from 1 to 65535 nor *"),
+                Ok(number) => Some(number),
+            },
+        };
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match (host, bracketed) {
+            ("*", _) => Host::Any,
+            (_, Some(address)) => {
+                Host::Address(IpAddr::V6(address.parse().map_err(|_| "the address is none")?))
+            }
+            (host, None) => match host.parse() {
+                Ok(IpAddr::V4(address)) => Host::Address(address.into()),
+                Ok(IpAddr::V6(_)) => return Err("an IPv6 address stands in brackets"),
+                Err(_) if is_name(host) => Host::Name(host.to_ascii_lowercase()),
+                Err(_) => return Err("the host is neither a name nor an address nor *"),
+            },
+        };
+        Ok(Self { host, port })
+    }
+}
+
+/// Says whether a text is the name of a host.
+fn is_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=63).contains(&label.len()) && label.bytes().all(plain)
+    };
+    // What ends in a number would be taken for an address by some, and for a name by others.
+    let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    let last = text.rsplit('.').next().unwrap_or(text);
+    text.len() <= 253 && text.split('.').all(is_label) && !number(last)
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            Host::Any => f.write_str("*")?,
+            Host::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            Host::Name(name) => f.write_str(name)?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => f.write_str(":*"),
+        }
+    }
+}
+
+impl TryFrom<String> for Endpoint {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Endpoint> for String {
+    fn from(endpoint: Endpoint) -> Self {
+        endpoint.to_string()
+    }
+}
+
+/// A part of the kernel that confinement needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feature {
+    /// Files: Landlock, version 3 or later (Linux 6.2).
+    Landlock,
+    /// Signals of started programs stay among them: Landlock, version 6 or later (Linux 6.12).
+    LandlockScope,
+    /// Sockets, programs and side doors: seccomp.
+    Seccomp,
+    /// Connections to granted hosts alone: notices of seccomp (Linux 5.9), and the right to answer them.
+    SeccompNotify,
+}
+
+impl Feature {
+    /// Every feature, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[
+        ("landlock", Self::Landlock),
+        ("landlock-scope", Self::LandlockScope),
+        ("seccomp", Self::Seccomp),
+        ("seccomp-notify", Self::SeccompNotify),
+    ];
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Landlock => "landlock",
+            Self::LandlockScope => "landlock-scope",
+            Self::Seccomp => "seccomp",
+            Self::SeccompNotify => "seccomp-notify",
+        }
+    }
+}
+
+/// Says why a path cannot be granted.
+///
+/// # Errors
+/// When it is not absolute, or leads somewhere else than it seems to.
+pub fn check_path(path: &Path) -> Result<(), &'static str> {
+    if !path.is_absolute() {
+        return Err("the path is not absolute");
+    }
+    if path.components().any(|part| part == std::path::Component::ParentDir) {
+        return Err("the path goes up with ..");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_host_and_a_port() {
+        for (text, shown) in [
+            ("api.Example.com:443", "api.example.com:443"),
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("[::1]:*", "[::1]:*"),
+            ("*:5432", "*:5432"),
+            ("*:*", "*:*"),
+            ("localhost:1", "localhost:1"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), shown);
+        }
+        let long = format!("{}:1", "a.".repeat(127) + "toolong");
+        for bad in [
+            "", ":", "a", "a:", ":1", "a:0", "a:65536", "::1:80", "1.2.3:80", "a b:1", "a..b:1",
+            "[a]:1", &long,
+        ] {
+            assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_files() {
+        for (name, feature) in Feature::ALL {
+            assert_eq!(feature.name(), *name);
+            assert_eq!(serde_json::to_value(feature).unwrap(), *name);
+        }
+        for (name, isolation) in Isolation::ALL {
+            assert_eq!(isolation.name(), *name);
+            assert_eq!(serde_json::to_value(isolation).unwrap(), *name);
+        }
+    }
+
+    #[test]
+    fn a_path_is_absolute_and_straight() {
+        assert!(check_path(Path::new("/srv/data")).is_ok());
+        assert!(check_path(Path::new("data")).is_err());
+        assert!(check_path(Path::new("/srv/../etc")).is_err());
+    }
+}
