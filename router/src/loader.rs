@@ -29,6 +29,7 @@ pub(crate) mod wire;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Object};
 use serde_json::Value;
@@ -46,7 +47,8 @@ pub use search::{AdapterPath, library_name, module_name};
 
 use crate::config::Environment;
 use crate::digest::Digest;
-use crate::sandbox::Limits;
+use crate::grant::{Feature, Grants};
+use crate::sandbox::{Limits, Profile, Reading};
 use crate::secret::{Secrets, secret_values};
 use dry_run::Outcome;
 use image::Image;
@@ -89,6 +91,12 @@ pub fn factories_in(bytes: &[u8]) -> Result<Vec<FactoryRecord>, AdapterLoadError
     elf::examine("", "the library", bytes)
 }
 
+/// Processor time that a dry run may have beyond its time: the deadline comes first.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How many descriptors a dry run may have open.
+const DESCRIPTORS: u64 = 256;
+
 /// What to load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {
@@ -117,6 +125,11 @@ pub struct Loader {
     pub notices: NoticeSink,
     /// Where the system's loader looks for what libraries need, besides its own places.
     pub library_path: Option<OsString>,
+    /// What the child of a dry run may reach, and all that it may read. Without, it reaches nothing, and may
+    /// read whatever this process may.
+    pub grants: Option<Grants>,
+    /// Which parts of the confinement the kernel may lack. What is lacking is told of in any case.
+    pub accept: Vec<Feature>,
 }
 
 impl Loader {
@@ -139,6 +152,8 @@ impl Loader {
             limits: Limits::default(),
             notices: log_notices(),
             library_path: environment.library_path.clone(),
+            grants: None,
+            accept: Feature::ALL.iter().map(|(_, feature)| *feature).collect(),
         }
     }
 
@@ -270,11 +285,33 @@ impl Loader {
             adapter_id: opened.adapter_id.clone(),
             config: opened.config_text(),
             task,
-            limits: self.limits,
+            time: self.limits.time,
+            profile: self.profile(opened),
             parent: std::process::id(),
         };
         dry_run::run(helper, self.library_path.as_ref(), &job)
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))
+    }
+
+    /// Returns what the child may use and reach.
+    fn profile(&self, opened: &Opened) -> Profile {
+        let (reading, library_path) = match &self.grants {
+            None => (Reading::Anything, Vec::new()),
+            Some(_) => {
+                let places = self.library_path.as_deref().map(std::env::split_paths);
+                let places = places.into_iter().flatten();
+                (Reading::Granted, places.chain([opened.image.copy.clone()]).collect())
+            }
+        };
+        Profile {
+            memory: self.limits.memory,
+            processor: Some(self.limits.time.saturating_add(GRACE)),
+            descriptors: DESCRIPTORS,
+            reading,
+            library_path,
+            grants: self.grants.clone().unwrap_or_default(),
+            accept: self.accept.clone(),
+        }
     }
 
     /// Returns what the child saw, and what the library printed.

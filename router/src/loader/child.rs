@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nexus_router_sdk::{AdapterError, code};
 
 use super::adapter::MAX_ANSWER;
+use super::error::Reason;
 use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
-use crate::sandbox;
+use crate::sandbox::{self, Entered};
 
 /// The first argument that makes the binary a child. Not for people.
 pub const CHILD_ARGUMENT: &str = "__adapter-child";
@@ -48,9 +49,18 @@ fn work() -> io::Result<()> {
     let mut line = Vec::new();
     io::stdin().lock().read_until(b'\n', &mut line)?;
     let job: Job = serde_json::from_slice(&line)?;
-    let confinement = sandbox::enter(job.limits, job.parent)?;
+    let entered = sandbox::enter(&job.profile, job.parent);
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
     let wire = Wire::over_standard_input()?;
+    let Entered { confinement, connects } = match entered.and_then(|entered| judge(&job, entered)) {
+        Ok(entered) => entered,
+        Err(error) => {
+            let reason = Reason::OpenFailed.code().to_owned();
+            return wire.send(&Message::Refused { reason, text: error.to_string() });
+        }
+    };
+    // Nobody decides on connects of a dry run, so all fail.
+    drop(connects);
     wire.send(&Message::Confined(confinement))?;
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
@@ -65,6 +75,17 @@ fn work() -> io::Result<()> {
         wire.send(&Message::Done(observations))?;
     }
     Ok(())
+}
+
+/// Refuses a confinement that lacks more than it may.
+fn judge(job: &Job, entered: Entered) -> io::Result<Entered> {
+    let refused = job.profile.refused(&entered.confinement);
+    if refused.is_empty() {
+        return Ok(entered);
+    }
+    let names: Vec<&str> = refused.iter().map(|feature| feature.name()).collect();
+    let text = format!("the kernel cannot confine it as it must: it lacks {}", names.join(", "));
+    Err(io::Error::other(text))
 }
 
 /// Goes through the library's life. Nothing is returned when it ended early, as the host then knows.

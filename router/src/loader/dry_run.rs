@@ -169,7 +169,7 @@ impl Watch {
 
     fn follow(mut self, job: &Job) -> io::Result<Outcome> {
         let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
-        let limit = job.limits.time.clamp(MIN_TIME, MAX_TIME);
+        let limit = job.time.clamp(MIN_TIME, MAX_TIME);
         let deadline = Instant::now() + limit;
         self.unsent = serde_json::to_vec(job)?;
         self.unsent.push(b'\n');

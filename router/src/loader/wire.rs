@@ -1,10 +1,12 @@
 //! The wire between the loader and its child process: what they say to each other, one JSON line each.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::library::Stage;
 use super::notice::Notice;
-use crate::sandbox::{Confinement, Limits};
+use crate::sandbox::{Confinement, Profile};
 
 /// What the child is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,7 +18,10 @@ pub(super) struct Job {
     /// The configuration's JSON text, as it crosses the ABI.
     pub(super) config: String,
     pub(super) task: Task,
-    pub(super) limits: Limits,
+    /// How long the whole dry run may take.
+    pub(super) time: Duration,
+    /// What the child may use and reach.
+    pub(super) profile: Profile,
     /// The process that must outlive the child.
     pub(super) parent: u32,
 }
