@@ -44,9 +44,8 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
     let limit = time.clamp(MIN_TIME, MAX_TIME);
     let mut hearing = Hearing::default();
     let deadline = Instant::now() + limit;
-    let followed = process.follow(&recipe.job, deadline, |frame, descriptor| {
-        hearing.take(frame, descriptor)
-    })?;
+    let followed = process
+        .follow(&recipe.job, deadline, |frame, descriptor| hearing.take(frame, descriptor))?;
     let Hearing { result, stage, confinement, notices, answer, .. } = hearing;
     let ending = match followed {
         Followed::Ended(status) => status.map(Ending::of).filter(|ending| !ending.is_well()),

@@ -18,9 +18,7 @@ use super::{Adapter, Incident, Loader, Placement, helper_error};
 use crate::grant::Grants;
 use crate::sandbox::{Profile, Reading};
 use crate::worker::broker;
-use crate::worker::{
-    self, Begun, Ending, Followed, Makeup, Process, Recipe, Rules, Team,
-};
+use crate::worker::{self, Begun, Ending, Followed, Makeup, Process, Recipe, Rules, Team};
 
 /// Descriptors that a worker may have.
 const DESCRIPTORS: u64 = 1024;
@@ -105,9 +103,10 @@ struct Known {
 /// Returns what an adapter gets. What it does not declare it does not get, whoever grants it.
 fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError> {
     let grants = &loader.placement.grants;
-    let declared = opened.view.as_ref().is_some_and(|view| {
-        view.capabilities.iter().any(|capability| capability == "external")
-    });
+    let declared = opened
+        .view
+        .as_ref()
+        .is_some_and(|view| view.capabilities.iter().any(|capability| capability == "external"));
     if grants.is_empty() || declared {
         return Ok(grants.clone());
     }
@@ -116,16 +115,13 @@ fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError>
 }
 
 fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
-    let directories = loader.library_path.iter().flat_map(std::env::split_paths);
-    let library_path =
-        directories.filter(|path| path.is_absolute()).chain([opened.image.copy.clone()]).collect();
     let Placement { memory, accept_missing, .. } = &loader.placement;
     Profile {
         memory: *memory,
         processor: None,
         descriptors: DESCRIPTORS,
         reading: Reading::Granted,
-        library_path,
+        library_path: loader.readable(opened),
         grants,
         accept: accept_missing.clone(),
     }

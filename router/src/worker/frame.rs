@@ -200,9 +200,7 @@ pub(super) fn send_with(
 pub(super) fn try_send(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<bool> {
     let parts = [IoSlice::new(head), IoSlice::new(body)];
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let send = || {
-        rustix::net::sendmsg(&socket, &parts, &mut SendAncillaryBuffer::default(), flags)
-    };
+    let send = || rustix::net::sendmsg(&socket, &parts, &mut SendAncillaryBuffer::default(), flags);
     match rustix::io::retry_on_intr(send) {
         Ok(_) => Ok(true),
         Err(Errno::AGAIN) => Ok(false),

@@ -269,14 +269,13 @@ impl Link {
         Some(open)
     }
 
-    /// Asks the worker to give up a call; false if it does not have it.
-    pub(super) fn cancel(&self, id: u64) -> bool {
-        let call_id = match lock(&self.calls).open.get(&id) {
-            Some(open) => open.call_id.clone(),
-            None => return false,
-        };
-        self.send(Kind::Cancel, id, call_id.as_bytes());
-        true
+    /// Asks the worker to give up the call of a name; false if it has none.
+    pub(super) fn cancel(&self, call_id: &str) -> bool {
+        let known = lock(&self.calls).open.values().any(|open| *open.call_id == *call_id);
+        if known {
+            self.send(Kind::Cancel, 0, call_id.as_bytes());
+        }
+        known
     }
 
     /// Notes that nobody waits for a call any more; false if the worker does not have it.

@@ -111,9 +111,9 @@ impl Member {
         Ok(())
     }
 
-    /// Asks for a call to be given up; false if it is none of its calls.
-    pub(super) fn cancel(&self, id: u64) -> bool {
-        let known = self.link.cancel(id);
+    /// Asks for the call of a name to be given up; false if it has none.
+    pub(super) fn cancel(&self, call_id: &str) -> bool {
+        let known = self.link.cancel(call_id);
         if known {
             self.watch();
         }

@@ -168,6 +168,19 @@ impl Team {
         ticket
     }
 
+    /// Asks for the calls of a name to be given up. Those that were not made yet are not made.
+    pub(crate) fn cancel(&self, call_id: &str) {
+        let mut state = lock(&self.inner.state);
+        let waiting = state.waiting.iter().position(|waiting| waiting.call_id == call_id);
+        let waiting = waiting.and_then(|at| state.waiting.remove(at));
+        let members: Vec<_> = state.everybody().cloned().collect();
+        drop(state);
+        match waiting {
+            Some(Waiting { done, .. }) => done(Answer::Refused(Refusal::Closed)),
+            None => drop(members.iter().any(|member| member.cancel(call_id))),
+        }
+    }
+
     /// Tells how it does.
     pub(crate) fn report(&self) -> Report {
         let state = lock(&self.inner.state);
@@ -221,22 +234,6 @@ impl Drop for Team {
 }
 
 impl Ticket {
-    /// Asks for the call to be given up. One that was not made yet is not made.
-    pub(crate) fn cancel(&self) {
-        let mut state = lock(&self.inner.state);
-        if let Some(at) = state.waiting.iter().position(|waiting| waiting.id == self.id) {
-            let waiting = state.waiting.remove(at);
-            drop(state);
-            if let Some(Waiting { done, .. }) = waiting {
-                done(Answer::Refused(Refusal::Closed));
-            }
-            return;
-        }
-        let members: Vec<_> = state.everybody().cloned().collect();
-        drop(state);
-        members.iter().any(|member| member.cancel(self.id));
-    }
-
     /// Gives up on the call: it did not end when it was told to. Its worker finishes what others wait for,
     /// and is then killed.
     pub(crate) fn abandon(&self) {
