@@ -25,7 +25,7 @@ pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

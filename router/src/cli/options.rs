@@ -89,7 +89,7 @@ impl AdapterOptions {
                 None => Object::new(),
             };
             let (factory_ref, id) = (option.factory_ref.clone(), option.id.clone());
-            Ok(AdapterEntry { factory_ref, id, config, pin: None, calls: None, timeout: None })
+            Ok(AdapterEntry { factory_ref, id, config, ..AdapterEntry::default() })
         };
         self.0.iter().map(entry).collect()
     }
