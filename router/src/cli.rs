@@ -7,6 +7,7 @@ mod adapter;
 mod audit;
 mod completions;
 mod config;
+mod daemon;
 mod explain;
 mod health;
 mod man;

@@ -25,7 +25,7 @@ pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.
@@ -40,6 +40,8 @@ pub const CONFIG_VARIABLE: &str = "NEXUS_ROUTER_CONFIG";
 pub const DB_VARIABLE: &str = "NEXUS_ROUTER_DB";
 /// The environment variable that names the directory of store, tokens and caches.
 pub const DATA_DIR_VARIABLE: &str = "NEXUS_ROUTER_DATA_DIR";
+/// The environment variable that holds the token which is shown to a daemon.
+pub const TOKEN_VARIABLE: &str = "NEXUS_ROUTER_TOKEN";
 /// The prefix of environment variables that stand for a key of `router.toml`:
 /// `NEXUS_ROUTER__SERVER__CONNECTIONS`, `NEXUS_ROUTER__LISTENERS__0__ADDRESS`.
 pub const OVERRIDE_PREFIX: &str = document::PREFIX;

@@ -3,11 +3,15 @@
 //! An adapter only declares that it reaches outside; what it can reach is said here, by name, and the
 //! kernel holds it to that. Nothing is granted unless it is written.
 
+mod written;
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use written::{Kind, Refused};
 
 /// Where an adapter runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -45,6 +45,47 @@ fn check_tells_every_problem_and_no_value() {
 }
 
 #[test]
+fn grants_are_checked_and_shown_where_they_hold() {
+    let world = World::new();
+    let text = "[workers]\nprocesses = 65\naccept_missing = ['selinux']\n\
+                [[adapters]]\nref = 'm:f'\nisolation = 'inline'\n[adapters.grants]\n\
+                connect = ['hunter22']\nread = ['a/../hunter22']\nenv = ['LD_PRELOAD', 'HOME']\n";
+    std::fs::write(world.path("router.toml"), text).unwrap();
+    let check = world.run(&["config", "check"]);
+    assert_eq!(check.code(), 1);
+    let told = check.stdout();
+    for part in [
+        "workers.processes is not from 1 to 64 (line 2",
+        "workers.accept_missing[0] is not one of the names",
+        "adapters[0].grants would bind nobody",
+        "adapters[0].grants.connect[0] cannot be granted: there is no port",
+        "adapters[0].grants.read[0] cannot be granted: the path goes up",
+        "adapters[0].grants.env[0] cannot be granted: it steers the system's loader",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(told.ends_with("not ok: router.toml, 6 problems\n"), "{told}");
+    assert!(!told.contains("hunter22"), "{told}");
+
+    let text = "[[adapters]]\nref = 'm:f'\nprocesses = 2\n[adapters.grants]\nread = ['data']\n";
+    std::fs::write(world.path("router.toml"), text).unwrap();
+    let show = world.run_with(&["config", "show", "--format", "json"], |command| {
+        command
+            .env("NEXUS_ROUTER__WORKERS__MEMORY_MB", "512")
+            .env("NEXUS_ROUTER__ADAPTERS__0__GRANTS__CONNECT", "['Example.com:443']")
+    });
+    assert_eq!(show.code(), 0, "{}", show.stderr());
+    let shown = show.json();
+    assert_eq!(shown["workers"]["memory_mb"], 512);
+    assert_eq!(shown["workers"]["isolation"], "worker");
+    assert_eq!(shown["adapters"][0]["processes"], 2);
+    let grants = &shown["adapters"][0]["grants"];
+    assert_eq!(grants["connect"], serde_json::json!(["example.com:443"]));
+    let read = grants["read"][0].as_str().unwrap();
+    assert!(read.starts_with('/') && read.ends_with("/data"), "{read}");
+}
+
+#[test]
 fn adapters_are_loaded_only_when_asked() {
     let world = World::new();
     let text = format!(

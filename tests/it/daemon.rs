@@ -10,6 +10,7 @@ mod events;
 mod limits;
 mod moving;
 mod openapi;
+mod running;
 mod starting;
 mod support;
 mod trace;

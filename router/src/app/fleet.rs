@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::error::Error;
 use crate::check;
-use crate::config::{self, AdapterEntry, ConfigFile};
+use crate::config::{self, AdapterEntry, ConfigFile, Workers};
+use crate::grant::Isolation;
 use crate::loader::{Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink};
 use crate::policy::Law;
 use crate::registry::Registry;
@@ -37,6 +38,8 @@ pub(super) struct Fleet {
 #[derive(Clone, Debug)]
 struct Member {
     entry: AdapterEntry,
+    /// What held for it when it was made.
+    workers: Workers,
     config: Value,
     adapter: Adapter,
 }
@@ -95,16 +98,18 @@ impl Fleet {
         secrets: Secrets,
         (discover, before): (bool, Option<&Self>),
     ) -> Result<Self, Error> {
+        let all = &config.workers;
         let loaded = wanted.iter().map(|(entry, config)| {
-            let adapter = same(loader, before, entry, config)
+            let workers = all.of(entry);
+            let adapter = same(loader, before, (entry, &workers), config)
                 .map_or_else(|| loader.load(&load_request(entry, config)), Ok);
             let adapter = adapter.map_err(|error| without(&secrets, &error))?;
-            Ok(Member { entry: (*entry).clone(), config: config.clone(), adapter })
+            Ok(Member { entry: (*entry).clone(), workers, config: config.clone(), adapter })
         });
         let mut members = loaded.collect::<Result<Vec<Member>, Error>>()?;
         let mut passed_over = Vec::new();
         if discover && members.is_empty() {
-            (members, passed_over) = beside(loader, before);
+            (members, passed_over) = beside(loader, before, all);
         }
         let limits = members.iter().map(|member| {
             let Member { entry, adapter, .. } = member;
@@ -156,24 +161,38 @@ fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'
     }
 }
 
-/// Returns the adapter that was made of the same bytes in the same way.
+/// Returns the adapter that was made of the same bytes in the same way, and runs in the same place.
 fn same(
     loader: &Loader,
     before: Option<&Fleet>,
-    entry: &AdapterEntry,
+    (entry, workers): (&AdapterEntry, &Workers),
     config: &Value,
 ) -> Option<Adapter> {
     let member = before?.members.iter().find(|member| {
         let AdapterEntry { factory_ref, id, pin, .. } = &member.entry;
         (factory_ref, id, pin) == (&entry.factory_ref, &entry.id, &entry.pin)
             && member.config == *config
+            && same_place((&member.entry, &member.workers), (entry, workers))
     })?;
     let now = loader.digest(&load_request(entry, config)).ok()?;
     (member.adapter.digest() == now).then(|| member.adapter.clone())
 }
 
+/// Says whether an adapter runs where it ran before, and may reach there what it might.
+fn same_place(before: (&AdapterEntry, &Workers), now: (&AdapterEntry, &Workers)) -> bool {
+    match (before.1.isolation, now.1.isolation) {
+        // It has no process of its own that anything else could hold for.
+        (Isolation::Inline, Isolation::Inline) => true,
+        _ => before.1 == now.1 && before.0.grants == now.0.grants,
+    }
+}
+
 /// Loads what can be loaded without a configuration, and tells what cannot.
-fn beside(loader: &Loader, before: Option<&Fleet>) -> (Vec<Member>, Vec<(String, String)>) {
+fn beside(
+    loader: &Loader,
+    before: Option<&Fleet>,
+    all: &Workers,
+) -> (Vec<Member>, Vec<(String, String)>) {
     let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
     for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
         if let Some(problem) = listed.problem {
@@ -182,7 +201,8 @@ fn beside(loader: &Loader, before: Option<&Fleet>) -> (Vec<Member>, Vec<(String,
         }
         let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
         let config = Value::Object(serde_json::Map::new());
-        let known = same(loader, before, &entry, &config);
+        let workers = all.of(&entry);
+        let known = same(loader, before, (&entry, &workers), &config);
         match known.map_or_else(|| loader.load(&load_request(&entry, &config)), Ok) {
             Ok(adapter) => {
                 let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
@@ -190,7 +210,7 @@ fn beside(loader: &Loader, before: Option<&Fleet>) -> (Vec<Member>, Vec<(String,
                     let why = format!("there is another adapter '{}'", adapter.adapter_id());
                     passed_over.push((listed.factory_ref, why));
                 } else {
-                    members.push(Member { entry, config, adapter });
+                    members.push(Member { entry, workers, config, adapter });
                 }
             }
             Err(error) => passed_over.push((listed.factory_ref, error.to_string())),

@@ -4,6 +4,7 @@ mod docs;
 mod inspect;
 mod list;
 mod new;
+mod running;
 mod trial;
 mod validate;
 
@@ -22,6 +23,12 @@ use crate::config::{ConfigFile, Environment};
 use crate::digest::Digest;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader};
 
+const LIST_HELP: &str = "\
+Examples:
+  nexus-router adapter list
+  nexus-router adapter list --running
+  nexus-router adapter list --running --url http://127.0.0.1:7433 --token-file read.token";
+
 const VALIDATE_HELP: &str = "\
 Examples:
   nexus-router adapter validate nexus_router_adapter_echo:create_adapter
@@ -33,7 +40,8 @@ Examples:
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// List every adapter on the adapter path, without running any of them.
+    /// List every adapter on the adapter path, without running any of them, or those of a running daemon.
+    #[command(after_help = LIST_HELP)]
     List(list::Arguments),
     /// Validate an adapter: the gate for continuous integration. Exits 0 if it is ok, 1 if not.
     #[command(after_help = VALIDATE_HELP)]

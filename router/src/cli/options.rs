@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use super::{Error, adapter};
 use crate::app::{App, Named};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::grant::{Grants, Isolation, Kind};
 use crate::json::Object;
 
 /// Where the store is.
@@ -79,6 +80,8 @@ struct AdapterOption {
     factory_ref: String,
     config: Option<String>,
     id: Option<String>,
+    isolation: Option<Isolation>,
+    grants: Vec<String>,
 }
 
 impl AdapterOptions {
@@ -89,10 +92,46 @@ impl AdapterOptions {
                 None => Object::new(),
             };
             let (factory_ref, id) = (option.factory_ref.clone(), option.id.clone());
-            Ok(AdapterEntry { factory_ref, id, config, pin: None, calls: None, timeout: None })
+            let grants = grants(&option.grants)?;
+            let isolation = match (option.isolation, grants.is_empty()) {
+                (Some(Isolation::Inline), false) => {
+                    return Err(Error::usage(
+                        format!("--grant binds nobody: {factory_ref} runs inline"),
+                        "leave out --isolation inline, or the grants: inline it may do whatever the \
+                         router may",
+                    ));
+                }
+                // Whoever grants something means a worker, whatever router.toml says now or later.
+                (None, false) => Some(Isolation::Worker),
+                (given, _) => given,
+            };
+            Ok(AdapterEntry { factory_ref, id, config, isolation, grants, ..Default::default() })
         };
         self.0.iter().map(entry).collect()
     }
+}
+
+/// Reads grants as they are given; paths are relative to the working directory.
+fn grants(texts: &[String]) -> Result<Grants, Error> {
+    let mut grants = Grants::default();
+    let base = if texts.is_empty() { PathBuf::new() } else { std::env::current_dir()? };
+    for text in texts {
+        let kinds: Vec<&str> = Kind::ALL.iter().map(|(name, _)| *name).collect();
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let Some((name, kind)) = Kind::ALL.iter().find(|(known, _)| *known == name) else {
+            return Err(Error::usage(
+                format!("--grant {name:?} is no kind of grant"),
+                format!("write --grant KIND=VALUE; the kinds are {}", kinds.join(", ")),
+            ));
+        };
+        grants.add(*kind, value, &base).map_err(|refused| {
+            // Behind the name of a variable may stand its value.
+            let value = value.split('=').next().unwrap_or_default();
+            let message = format!("--grant {name}={value:?} cannot be granted: {}", refused.why);
+            Error::usage(message, refused.remedy)
+        })?;
+    }
+    Ok(grants)
 }
 
 // By hand: what belongs to an adapter is told by the order of the options, which a derived struct loses.
@@ -121,6 +160,30 @@ impl clap::Args for AdapterOptions {
                     .action(ArgAction::Append)
                     .requires("adapter")
                     .help("The id of the --adapter before it, instead of its own default"),
+            )
+            .arg(
+                Arg::new("isolation")
+                    .long("isolation")
+                    .value_name("WHERE")
+                    .value_parser(Isolation::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+                    .action(ArgAction::Append)
+                    .requires("adapter")
+                    .help(
+                        "Where the --adapter before it runs: in confined workers, or inline in this \
+                         process, trusted like the router; before the first --adapter, where all do",
+                    ),
+            )
+            .arg(
+                Arg::new("grant")
+                    .long("grant")
+                    .value_name("KIND=VALUE")
+                    .action(ArgAction::Append)
+                    .requires("adapter")
+                    .help(
+                        "What the --adapter before it may reach, if it declares `external`: \
+                         connect=HOST:PORT, read=PATH, write=PATH, run=PATH or env=NAME; before the \
+                         first --adapter, what all may; may be given more than once",
+                    ),
             )
     }
 
@@ -154,12 +217,35 @@ impl clap::FromArgMatches for AdapterOptions {
                 }
             }
         }
+        for (place, text) in given("isolation") {
+            let found = Isolation::ALL.iter().find(|(name, _)| *name == text);
+            for option in meant(&adapters, place, &mut options) {
+                option.isolation = found.map(|(_, isolation)| *isolation);
+            }
+        }
+        for (place, text) in given("grant") {
+            for option in meant(&adapters, place, &mut options) {
+                option.grants.push(text.clone());
+            }
+        }
         Ok(Self(options))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// Returns the adapters that an option at a place is for: the one before it, or all if there is none.
+fn meant<'a>(
+    adapters: &[(usize, String)],
+    place: usize,
+    options: &'a mut [AdapterOption],
+) -> &'a mut [AdapterOption] {
+    match adapters.iter().filter(|(other, _)| *other < place).count() {
+        0 => options,
+        before => &mut options[before - 1..before],
     }
 }
 
@@ -204,5 +290,47 @@ mod tests {
             parse("--adapter a:f --adapter-id x --adapter-id y").unwrap_err().contains("twice")
         );
         assert!(parse("--adapter-config {}").is_err());
+    }
+
+    fn entries(line: &str) -> Result<Vec<AdapterEntry>, String> {
+        let told = |error: Error| format!("{error}\n{}", error.hint().unwrap_or_default());
+        AdapterOptions(parse(line)?).entries().map_err(told)
+    }
+
+    #[test]
+    fn isolation_and_grants_are_for_the_adapter_before_them_or_for_all() {
+        let line = "--adapter a:f --isolation inline --adapter b:f --grant connect=127.0.0.1:8080 \
+                    --grant env=HOME --grant read=data --adapter c:f --isolation worker";
+        let [a, b, c] = &entries(line).unwrap()[..] else { panic!("{line}") };
+        assert_eq!((a.isolation, a.grants.is_empty()), (Some(Isolation::Inline), true));
+        assert_eq!(b.isolation, Some(Isolation::Worker));
+        assert_eq!(b.grants.connect, ["127.0.0.1:8080".parse().unwrap()]);
+        assert_eq!(b.grants.env, ["HOME"]);
+        assert_eq!(b.grants.read, [std::env::current_dir().unwrap().join("data")]);
+        assert_eq!((c.isolation, c.grants.is_empty()), (Some(Isolation::Worker), true));
+        let all = "--isolation inline --adapter a:f --adapter b:f --isolation worker";
+        let all: Vec<_> = entries(all).unwrap().iter().map(|entry| entry.isolation).collect();
+        assert_eq!(all, [Some(Isolation::Inline), Some(Isolation::Worker)]);
+        let all = entries("--grant run=/bin/ls --adapter a:f --adapter b:f").unwrap();
+        assert!(all.iter().all(|entry| entry.grants.run == [PathBuf::from("/bin/ls")]));
+    }
+
+    #[test]
+    fn grants_that_cannot_be_are_refused_with_a_remedy() {
+        for (line, told) in [
+            ("--adapter a:f --grant open=x", "the kinds are connect, read, write, run, env"),
+            ("--adapter a:f --grant connect", "there is no port"),
+            ("--adapter a:f --grant connect=example.com", "write HOST:PORT"),
+            ("--adapter a:f --grant read=../x", "goes up with .."),
+            ("--adapter a:f --grant env=A=hunter22", "no name of a variable"),
+            ("--adapter a:f --grant env=LD_PRELOAD", "loader"),
+            ("--adapter a:f --isolation inline --grant env=A", "a:f runs inline"),
+            ("--adapter a:f --isolation inlin", "possible values: worker, inline"),
+            ("--grant env=A", "--adapter"),
+            ("--isolation inline", "--adapter"),
+        ] {
+            let error = entries(line).unwrap_err();
+            assert!(error.contains(told) && !error.contains("hunter22"), "{line}: {error}");
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry, ToolEntry,
+    AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry,
+    ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -38,6 +39,8 @@ pub struct ConfigFile {
     pub adapters: Vec<AdapterEntry>,
     /// What may be under way at once.
     pub limits: RunLimits,
+    /// The processes in which adapters run.
+    pub workers: Workers,
     /// Where the daemon listens; there is at least one.
     pub listeners: Vec<Listener>,
     /// What the daemon takes from clients.
@@ -67,6 +70,7 @@ impl Default for ConfigFile {
             secrets: BTreeMap::new(),
             adapters: Vec::new(),
             limits: RunLimits::default(),
+            workers: Workers::default(),
             listeners: vec![Listener::default()],
             server: Server::default(),
             policy: PolicySettings::default(),

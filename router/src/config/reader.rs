@@ -136,6 +136,17 @@ impl Section<'_> {
         self.positive(key).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
     }
 
+    /// Returns a number that is neither less nor more than these.
+    pub(super) fn between(&self, key: &'static str, least: u64, most: u64) -> Option<u64> {
+        let number = self.number(key)?;
+        let fits = (least..=most).contains(&number);
+        if !fits {
+            let message = format!("is not from {least} to {most}");
+            self.wrong(key, &message, "leave the key out, or write such a number");
+        }
+        fits.then_some(number)
+    }
+
     /// Returns a number of 32 bits.
     pub(super) fn rate(&self, key: &'static str, positive: bool) -> Option<u32> {
         let number = if positive { self.positive(key) } else { self.number(key) }?;
@@ -168,10 +179,22 @@ impl Section<'_> {
     /// Returns what one of some names stands for.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, names: &[(&str, T)]) -> Option<T> {
         let text = self.text(key)?;
+        self.named(key, &text, names)
+    }
+
+    /// Returns what each of a list of names stands for.
+    pub(super) fn choices<T: Copy>(&self, key: &'static str, names: &[(&str, T)]) -> Vec<T> {
+        let texts = self.texts(key).into_iter().enumerate();
+        texts
+            .filter_map(|(index, text)| self.named(&format!("{key}[{index}]"), &text, names))
+            .collect()
+    }
+
+    fn named<T: Copy>(&self, key: &str, text: &str, names: &[(&str, T)]) -> Option<T> {
         let found = names.iter().find(|(name, _)| *name == text);
         if found.is_none() {
             let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-            let hint = nearest(&text, names.iter().copied())
+            let hint = nearest(text, names.iter().copied())
                 .map_or_else(String::new, |meant| format!("did you mean {meant}? "));
             let hint = format!("{hint}Known are {}", names.join(", "));
             self.wrong(key, "is not one of the names that are known here", &hint);

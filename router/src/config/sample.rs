@@ -25,7 +25,7 @@ mod tests {
     use crate::config::reader::Report;
     use crate::config::renamed::without_numbers;
     use crate::config::sections;
-    use crate::config::{ConfigFile, Listener, PolicySettings, Server};
+    use crate::config::{ConfigFile, Listener, PolicySettings, Server, Workers};
 
     /// Puts every setting in force.
     fn uncommented() -> String {
@@ -65,6 +65,7 @@ mod tests {
         assert_eq!(config.listeners[0].address, Listener::default().address);
         assert!(config.listeners[0].tls.is_some() && config.listeners[0].tokens);
         assert_eq!(config.server, Server::default());
+        assert_eq!(config.workers, Workers::default());
         assert_eq!(
             PolicySettings { rules: Vec::new(), ..config.policy },
             PolicySettings::default()

@@ -1,4 +1,6 @@
-//! Reads every section of `router.toml`. A key is known because it is asked for here, and nowhere else.
+//! Reads every section of `router.toml`. A key is known because it is asked for here or in a file below, and nowhere else.
+
+mod workers;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
     if listeners.is_empty() {
         listeners.push(Listener::default());
     }
+    let workers = root.within("workers", workers::workers);
     let config = ConfigFile {
         source: None,
         adapter_path: root.texts("adapter_path").into_iter().map(path).collect(),
@@ -37,12 +40,15 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         default_adapter: root.text("default_adapter"),
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
         secrets: sources(root, "secrets", base),
-        adapters: root.each("adapters", adapter),
+        adapters: root.each("adapters", |section| {
+            workers::place(section, base, workers.isolation, adapter(section))
+        }),
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),
             calls_per_adapter: section.count("calls_per_adapter"),
             call_timeout: section.positive("call_timeout_ms").map(Duration::from_millis),
         }),
+        workers,
         listeners,
         server: root.within("server", server),
         policy: root.within("policy", policy),
@@ -111,6 +117,7 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
         pin,
         calls: section.count("calls"),
         timeout: section.positive("timeout_ms").map(Duration::from_millis),
+        ..AdapterEntry::default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::pattern::Pattern;
 use crate::digest::Digest;
+use crate::grant::{Feature, Grants, Isolation};
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
@@ -24,6 +25,14 @@ pub struct AdapterEntry {
     pub calls: Option<usize>,
     /// How long a call of it may take, instead of what holds for all adapters.
     pub timeout: Option<Duration>,
+    /// Where it runs, instead of where all adapters do.
+    pub isolation: Option<Isolation>,
+    /// Its worker processes, instead of as many as all adapters have.
+    pub processes: Option<usize>,
+    /// Bytes of address space of each, instead of what holds for all adapters.
+    pub memory: Option<u64>,
+    /// What it may reach, if it declares `external`.
+    pub grants: Grants,
 }
 
 impl AdapterEntry {
@@ -39,7 +48,8 @@ impl AdapterEntry {
 // By hand: a configuration may hold secrets as they are.
 impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { factory_ref, id, config: _, pin, calls, timeout } = self;
+        let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
+        let Self { isolation, processes, memory, grants, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -47,7 +57,67 @@ impl std::fmt::Debug for AdapterEntry {
             .field("pin", pin)
             .field("calls", calls)
             .field("timeout", timeout)
+            .field("isolation", isolation)
+            .field("processes", processes)
+            .field("memory", memory)
+            .field("grants", grants)
             .finish()
+    }
+}
+
+/// The processes in which adapters run, and what becomes of those that crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// Where adapters run that do not say it themselves.
+    pub isolation: Isolation,
+    /// Processes of each adapter.
+    pub processes: usize,
+    /// Bytes of address space of each process.
+    pub memory: u64,
+    /// How long a process may take until its adapter can be called.
+    pub start_timeout: Duration,
+    /// So many crashes within the window put an adapter into quarantine.
+    pub crashes: usize,
+    /// For how long a crash counts.
+    pub crash_window: Duration,
+    /// For how long an adapter in quarantine is not started again.
+    pub quarantine: Duration,
+    /// Parts of the kernel that may be missing. What they would have held back is then not held back.
+    pub accept_missing: Vec<Feature>,
+}
+
+impl Workers {
+    /// The most processes of one adapter.
+    pub const MAX_PROCESSES: usize = 64;
+    /// The least bytes of address space with which a process can begin.
+    pub const MIN_MEMORY: u64 = 64 * 1024 * 1024;
+    /// The most bytes of address space: a tebibyte.
+    pub const MAX_MEMORY: u64 = 1024 * 1024 * 1024 * 1024;
+
+    /// Returns what holds for one adapter, which may say some of it itself.
+    #[must_use]
+    pub fn of(&self, entry: &AdapterEntry) -> Self {
+        Self {
+            isolation: entry.isolation.unwrap_or(self.isolation),
+            processes: entry.processes.unwrap_or(self.processes),
+            memory: entry.memory.unwrap_or(self.memory),
+            ..self.clone()
+        }
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::Worker,
+            processes: 1,
+            memory: 2048 * 1024 * 1024,
+            start_timeout: Duration::from_secs(10),
+            crashes: 5,
+            crash_window: Duration::from_secs(600),
+            quarantine: Duration::from_secs(600),
+            accept_missing: Vec::new(),
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
     AdapterEntry, Effect, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server, Telemetry,
-    TokenEntry, ToolEntry,
+    TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
+use crate::grant::{Grants, Isolation};
 use crate::json::{Object, Value};
 use crate::secret::Source;
 
@@ -30,6 +31,7 @@ impl ConfigFile {
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
         all.table("secrets", references(&self.secrets));
         all.table("limits", limits(&self.limits));
+        all.table("workers", workers(&self.workers));
         all.table("server", server(&self.server));
         all.table("policy", policy(&self.policy));
         all.table("log", {
@@ -126,6 +128,23 @@ fn limits(limits: &RunLimits) -> Shown {
     shown
 }
 
+fn workers(workers: &Workers) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("isolation", Some(workers.isolation.name()));
+    shown.put("processes", Some(workers.processes));
+    shown.put("memory_mb", Some(mebibytes(workers.memory)));
+    shown.put("start_timeout_ms", Some(milliseconds(workers.start_timeout)));
+    shown.put("crashes", Some(workers.crashes));
+    shown.put("crash_window_ms", Some(milliseconds(workers.crash_window)));
+    shown.put("quarantine_ms", Some(milliseconds(workers.quarantine)));
+    shown.list("accept_missing", workers.accept_missing.iter().map(|it| it.name().into()));
+    shown
+}
+
+fn mebibytes(bytes: u64) -> i64 {
+    i64::try_from(bytes / (1024 * 1024)).unwrap_or(i64::MAX)
+}
+
 fn server(server: &Server) -> Shown {
     let mut shown = Shown::default();
     shown.list("allowed_hosts", server.allowed_hosts.iter().map(|text| text.as_str().into()));
@@ -197,8 +216,22 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("pin", adapter.pin.map(|pin| pin.to_string()));
     shown.put("calls", adapter.calls);
     shown.put("timeout_ms", adapter.timeout.map(milliseconds));
+    shown.put("isolation", adapter.isolation.map(Isolation::name));
+    shown.put("processes", adapter.processes);
+    shown.put("memory_mb", adapter.memory.map(mebibytes));
     shown.table("config", Shown(adapter.shown_config()));
+    shown.table("grants", grants(&adapter.grants));
     shown.0.into()
+}
+
+fn grants(grants: &Grants) -> Shown {
+    let mut shown = Shown::default();
+    shown.list("connect", grants.connect.iter().map(|endpoint| endpoint.to_string().into()));
+    for (key, paths) in [("read", &grants.read), ("write", &grants.write), ("run", &grants.run)] {
+        shown.list(key, paths.iter().map(|file| path(file).into()));
+    }
+    shown.list("env", grants.env.iter().map(|name| name.as_str().into()));
+    shown
 }
 
 fn tool(tool: &ToolEntry) -> Value {

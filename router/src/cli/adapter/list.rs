@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::super::output::{Format, Output, columns, shortened};
 use super::super::{Answer, Error};
 use super::Search;
+use super::running::Running;
 use crate::check::{Listed, list};
 use crate::config::Environment;
 use crate::python_text::visible;
@@ -13,12 +14,18 @@ use crate::python_text::visible;
 pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     search: Search,
+    #[command(flatten)]
+    running: Running,
     /// The format of the answer.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
+    if arguments.running.is_wanted() {
+        let config_file = arguments.search.config_file.as_deref();
+        return arguments.running.list(config_file, arguments.format, environment);
+    }
     let loader = arguments.search.loader(environment)?;
     let listed = list(&loader);
     let mut output = Output::new(environment);
