@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{AdapterEntry, Workers};
 use crate::grant::{Feature, Grants, Isolation};
 use crate::sandbox::Confinement;
 
@@ -31,20 +32,26 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Where the operator wants an adapter, which may have settings of its own.
+    #[must_use]
+    pub fn of(entry: &AdapterEntry, all: &Workers) -> Self {
+        Self {
+            isolation: entry.isolation.unwrap_or(all.isolation),
+            grants: entry.grants.clone(),
+            processes: entry.processes.unwrap_or(all.processes),
+            memory: entry.memory.unwrap_or(all.memory),
+            start_timeout: all.start_timeout,
+            crashes: all.crashes,
+            crash_window: all.crash_window,
+            quarantine: all.quarantine,
+            accept_missing: all.accept_missing.clone(),
+        }
+    }
+
     /// In workers to which nothing is granted.
     #[must_use]
     pub fn worker() -> Self {
-        Self {
-            isolation: Isolation::Worker,
-            grants: Grants::default(),
-            processes: 1,
-            memory: 2 * 1024 * 1024 * 1024,
-            start_timeout: Duration::from_secs(10),
-            crashes: 5,
-            crash_window: Duration::from_secs(600),
-            quarantine: Duration::from_secs(600),
-            accept_missing: Vec::new(),
-        }
+        Self::of(&AdapterEntry::default(), &Workers::default())
     }
 
     /// In this process.

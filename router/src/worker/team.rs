@@ -391,7 +391,7 @@ impl Inner {
             (self.makeup.incidents)(Incident::Crashed { ending: ending.clone(), lost });
         }
         quarantined.into_iter().for_each(&self.makeup.incidents);
-        for (refusal, waiting) in refused {
+        if let Some((refusal, waiting)) = refused {
             for Waiting { done, .. } in waiting {
                 done(Answer::Refused(refusal.clone()));
             }
