@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::{Feature, Grants};
 use files::Connects;
-pub(crate) use sys::signal_handlers;
+pub(crate) use sys::{close_inherited_descriptors, signal_handlers};
 
 /// What a dry run may use.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
