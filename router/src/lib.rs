@@ -54,6 +54,9 @@ pub mod telemetry;
 
 mod sandbox;
 
+#[cfg_attr(not(test), expect(dead_code, reason = "no adapter has a process of its own yet"))]
+mod worker;
+
 pub mod loader;
 
 pub mod check;

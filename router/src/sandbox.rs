@@ -20,6 +20,13 @@ use seccompiler::{
     SeccompRule,
 };
 
+#[cfg_attr(not(test), expect(dead_code, reason = "no adapter has a process of its own yet"))]
+mod notify;
+
+pub(crate) use notify::{Listener, Notice, Target, nowhere};
+#[cfg(test)]
+pub(crate) use notify::{MARK, hostile, listen, probe};
+
 /// What a confined process may use.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Limits {

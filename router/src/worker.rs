@@ -1,0 +1,3 @@
+//! Adapters in processes of their own.
+
+pub(crate) mod broker;
