@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::net::Shutdown;
 
 /// How many errands a worker may have at once.
 pub(super) const MOST: usize = 64;
+/// How often those that do not end are woken up again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// The errands of one broker.
 #[derive(Debug, Default)]
-pub(super) struct Errands(Mutex<Open>);
+pub(super) struct Errands {
+    open: Mutex<Open>,
+    ended: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Open {
@@ -42,13 +48,19 @@ impl Errands {
         Some(Errand { errands: Arc::clone(self), number, socket })
     }
 
-    /// Lets no errand begin any more, and wakes up those that wait for a peer.
+    /// Lets no errand begin any more, and waits until all have ended. Only those that ask for a name can take
+    /// their time.
     pub(super) fn end(&self) {
         let mut open = self.lock();
         open.over = true;
-        for socket in open.sockets.values() {
-            // A connect under way fails, and so does a read. A socket that is not that far yet says so.
-            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        while !open.sockets.is_empty() {
+            for socket in open.sockets.values() {
+                // A connect under way fails, and so does a read. One that is about to begin does not notice, and
+                // so it is told again.
+                let _ = rustix::net::shutdown(socket, Shutdown::Both);
+            }
+            let waited = self.ended.wait_timeout(open, AGAIN);
+            open = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -59,7 +71,7 @@ impl Errands {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,17 +83,14 @@ impl Errand {
     /// Lets go of the socket, and has another one ended with the errand.
     pub(super) fn go_on_with(&mut self, socket: OwnedFd) {
         self.socket = Arc::new(socket);
-        let mut open = self.errands.lock();
-        if open.over {
-            let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-        }
-        open.sockets.insert(self.number, Arc::clone(&self.socket));
+        self.errands.lock().sockets.insert(self.number, Arc::clone(&self.socket));
     }
 }
 
 impl Drop for Errand {
     fn drop(&mut self) {
         self.errands.lock().sockets.remove(&self.number);
+        self.errands.ended.notify_one();
     }
 }
 
@@ -113,8 +122,12 @@ mod tests {
         let (mut second, socket) = pair();
         errand.go_on_with(socket);
         assert_eq!(first.read(&mut [0]).unwrap(), 0, "the first socket is let go of");
-        errands.end();
+        let ending = Arc::clone(&errands);
+        let ending = std::thread::spawn(move || ending.end());
         assert_eq!(second.read(&mut [0]).unwrap(), 0);
         assert!(errands.begin(pair().1).is_none());
+        assert!(!ending.is_finished(), "one is still under way");
+        drop(errand);
+        ending.join().unwrap();
     }
 }

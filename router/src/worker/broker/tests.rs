@@ -225,6 +225,23 @@ fn more_connects_than_a_broker_makes_at_once_fail_at_once() {
 }
 
 #[test]
+fn a_router_that_may_not_look_into_its_workers_is_found_out() {
+    for call in [libc::SYS_pidfd_getfd, libc::SYS_process_vm_readv] {
+        let granted = echo();
+        let port = granted.port;
+        // The threads of the broker are bound by what binds the one that began them.
+        let router = std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+            seccompiler::apply_filter(&filter(call, denied)).unwrap();
+            start("blind", &[format!("127.0.0.1:{port}")], (port, 0), ask_system).succeeds();
+        });
+        router.join().unwrap();
+        assert_eq!(granted.came.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
 fn all_of_it_works_without_privileges() {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -239,7 +256,7 @@ fn all_of_it_works_without_privileges() {
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     readable(&program);
     let output = Command::new(program)
-        .args([&format!("{THIS}::a"), "--skip", "all_of_it"])
+        .args([THIS, "--skip", "all_of_it"])
         .current_dir("/")
         .uid(65534)
         .gid(65534)
@@ -255,11 +272,12 @@ fn all_of_it_works_without_privileges() {
 fn the_worker() {
     let Ok(act) = std::env::var(ACT) else { return };
     rustix::thread::set_no_new_privs(true).unwrap();
-    let listener = listen(&connects()).unwrap();
+    let listener = listen(&filter(libc::SYS_connect, SeccompAction::Trace(MARK))).unwrap();
     send_descriptor(&std::io::stdin(), &listener);
     drop(listener);
     wait_for_router();
-    probe().unwrap();
+    let probed = probe();
+    assert_eq!(probed.is_ok(), act != "blind", "{probed:?}");
     let port = |name| std::env::var(name).unwrap().parse().unwrap();
     let (granted, other) = (port(GRANTED), port(OTHER));
     match act.as_str() {
@@ -269,6 +287,10 @@ fn the_worker() {
         "race" => race(granted, other),
         "hang" => hang(granted),
         "crowd" => crowd(granted),
+        "blind" => {
+            let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, granted));
+            assert_eq!(kind(refused), ErrorKind::PermissionDenied);
+        }
         _ => unreachable!("{act}"),
     }
 }
@@ -278,11 +300,11 @@ fn wait_for_router() {
     assert_eq!(rustix::io::read(std::io::stdin(), &mut byte).unwrap(), 1);
 }
 
-/// Makes a filter in which every connect is a notice.
-fn connects() -> BpfProgram {
+/// Makes a filter of one call.
+fn filter(call: i64, action: SeccompAction) -> BpfProgram {
     let arch = std::env::consts::ARCH.try_into().unwrap();
-    let rules = BTreeMap::from([(libc::SYS_connect, Vec::new())]);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(MARK), arch);
+    let rules = BTreeMap::from([(call, Vec::new())]);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
     filter.unwrap().try_into().unwrap()
 }
 
