@@ -35,9 +35,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::{Feature, Grants};
 use files::Connects;
-pub(crate) use notify::{Listener, Notice, Target, nowhere};
+pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
 #[cfg(test)]
-pub(crate) use notify::{MARK, hostile, listen, probe};
+pub(crate) use notify::{MARK, hostile, listen};
 pub(crate) use sys::{close_inherited_descriptors, signal_handlers};
 
 /// What a dry run may use.

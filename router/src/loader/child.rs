@@ -19,6 +19,7 @@ use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
+use crate::grant::Feature;
 use crate::sandbox::{self, Entered};
 use crate::worker::{self, Kind, Reply, Servant, Wire, guard};
 
@@ -67,7 +68,12 @@ fn work() -> io::Result<()> {
         return say(&wire, &Message::Unconfined { missing });
     }
     let session = std::process::id();
+    let attended = connects.is_some() && matches!(job.task, Task::Serve);
     say_confined(&wire, &Message::Confined { confinement, session }, connects)?;
+    // The router may be forbidden to do what it must to attend to connects.
+    if attended && sandbox::probe().is_err() {
+        return say(&wire, &Message::Unconfined { missing: vec![Feature::SeccompNotify] });
+    }
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
         let on_thread = || try_library(&job, &wire, &ProcessState::now());
