@@ -121,7 +121,7 @@ fn message_of_pair(path: &str) -> io::Result<Value> {
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX.try_into().unwrap_or_default();
     for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     let length = size_of::<libc::sockaddr_un>().try_into().unwrap_or_default();
     send_message_to(&ours.into(), (&raw mut address).cast(), length, 0)

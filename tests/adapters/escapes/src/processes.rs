@@ -4,7 +4,6 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use nexus_router_sdk::Object;
@@ -43,7 +42,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         attempt!(libc::syscall(number, descriptor.as_i64().unwrap_or(-1), 0, nothing, 0))
     }),
     ("own_signals_to_parent", |_| {
-        let (mut ours, theirs) = UnixStream::pair()?;
+        let (theirs, mut ours) = io::pipe()?;
         // A signal that does nothing unless somebody asks for it: the parent lives on if it arrives.
         drop(attempt!(libc::fcntl(theirs.as_raw_fd(), F_SETSIG, libc::SIGURG))?);
         drop(attempt!(libc::fcntl(theirs.as_raw_fd(), libc::F_SETOWN, parent()))?);
