@@ -12,11 +12,11 @@ mod programs;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use nexus_router::Call;
-use nexus_router::Loader;
-use nexus_router::grant::Grants;
-use nexus_router::loader::{DryRun, LoadRequest};
+use nexus_router::grant::{Grants, Isolation};
+use nexus_router::loader::{DryRun, LoadRequest, Placement};
+use nexus_router::{Adapter, Call, Loader};
 use nexus_router_sdk::Object;
 use serde_json::{Value, json};
 
@@ -32,13 +32,14 @@ const EXDEV: i64 = 18;
 struct Stage {
     world: World,
     loader: Loader,
+    worker: OnceLock<Adapter>,
 }
 
 impl Stage {
     /// Makes a stage on which the adapter has these grants, and on which nothing may be missing.
     fn new(grants: impl FnOnce(&Self) -> Grants) -> Self {
         let mut stage = Self::anything_readable();
-        stage.loader.grants = Some(grants(&stage));
+        stage.loader.placement = Placement { grants: grants(&stage), ..Placement::worker() };
         stage
     }
 
@@ -47,12 +48,11 @@ impl Stage {
         let world = World::new();
         let mut loader = world.loader();
         loader.dry_run = DryRun::Helper(program());
-        loader.accept = Vec::new();
         for directory in ["granted", "outside"] {
             std::fs::create_dir(world.path(directory)).unwrap();
             std::fs::write(world.path(directory).join("file"), "untouched").unwrap();
         }
-        Self { world, loader }
+        Self { world, loader, worker: OnceLock::new() }
     }
 
     fn granted(&self, name: &str) -> PathBuf {
@@ -63,12 +63,29 @@ impl Stage {
         self.world.path("outside").join(name)
     }
 
-    /// Makes one attempt and returns the whole answer.
+    /// Makes one attempt in a worker, or where everything is readable in a dry run, and returns the whole
+    /// answer.
     fn attempt(&self, method: &str, args: &Value) -> Value {
-        self.attempt_by("escapes", method, args)
+        if self.loader.placement.isolation == Isolation::Inline {
+            return self.dry_attempt(method, args);
+        }
+        let adapter = self.worker.get_or_init(|| {
+            let granted = !self.loader.placement.grants.is_empty();
+            let factory = if granted { "escapes_external" } else { "escapes" };
+            let loaded = self.loader.load(&request(factory).load());
+            loaded.unwrap_or_else(|error| panic!("{error}"))
+        });
+        let args = args.as_object().unwrap().clone();
+        let answer = adapter.call(&Call::new("escape", method, &args));
+        Value::Object(answer.unwrap_or_else(|error| panic!("{method}: {error:?}")))
     }
 
-    fn attempt_by(&self, factory: &str, method: &str, args: &Value) -> Value {
+    /// Makes one attempt in a dry run.
+    fn dry_attempt(&self, method: &str, args: &Value) -> Value {
+        self.dry_attempt_by("escapes", method, args)
+    }
+
+    fn dry_attempt_by(&self, factory: &str, method: &str, args: &Value) -> Value {
         let args = args.as_object().unwrap().clone();
         let request = request(factory);
         let trial = self.loader.try_call(&request.load(), &Call::new("escape", method, &args));
@@ -163,9 +180,9 @@ fn parent_is_another_users() -> bool {
 fn an_adapter_that_declares_effects_is_confined_like_any_other() {
     let stage = Stage::new(nothing);
     for factory in ["escapes", "escapes_external"] {
-        let answer = stage.attempt_by(factory, "create", &path(stage.outside("made")));
+        let answer = stage.dry_attempt_by(factory, "create", &path(stage.outside("made")));
         assert_eq!(answer["errno"], EACCES, "{factory}");
-        let answer = stage.attempt_by(factory, "udp", &json!({}));
+        let answer = stage.dry_attempt_by(factory, "udp", &json!({}));
         assert_eq!(answer["errno"], EPERM, "{factory}");
     }
 }

@@ -54,6 +54,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let recipe = Recipe {
         program: program.clone(),
         argument: CHILD_ARGUMENT,
+        lasting: true,
         guarded: !grants.run.is_empty(),
         environment: environment(loader, &grants),
         job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,

@@ -35,6 +35,8 @@ pub(super) const GUARD_TIME: Duration = Duration::from_secs(12);
 pub(crate) struct Recipe {
     pub(crate) program: PathBuf,
     pub(crate) argument: &'static str,
+    /// Whether it outlives the thread that starts it.
+    pub(crate) lasting: bool,
     /// Whether it may start programs, and so has a guard that ends them.
     pub(crate) guarded: bool,
     /// All that it sees of the environment.
@@ -90,7 +92,8 @@ impl Process {
             .stdin(Stdio::from(theirs))
             .stdout(printing.try_clone()?)
             .stderr(printing);
-        let mut child = spawn(command)?;
+        let child = if recipe.lasting { spawn(command) } else { command.spawn() };
+        let mut child = child?;
         let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(error) => {

@@ -90,12 +90,12 @@ fn without_landlock_nothing_is_tried_unless_that_is_accepted() {
     let mut stage = Stage::new(nothing);
     for errno in [ENOSYS, EOPNOTSUPP] {
         let refused = without_landlock(errno, || refusal(&stage));
-        assert!(refused.contains("it lacks landlock"), "{refused}");
+        assert!(refused.contains("lacks landlock"), "{refused}");
     }
-    stage.loader.accept = vec![Feature::Landlock];
+    stage.loader.placement.accept_missing = vec![Feature::Landlock];
     let told = without_landlock(ENOSYS, || told(&stage));
     assert_eq!(told, "Landlock none, seccomp full; missing: landlock");
-    let answer = without_landlock(ENOSYS, || stage.attempt("fork", &json!({})));
+    let answer = without_landlock(ENOSYS, || stage.dry_attempt("fork", &json!({})));
     assert_eq!(answer["errno"], 1);
 }
 
@@ -103,8 +103,8 @@ fn without_landlock_nothing_is_tried_unless_that_is_accepted() {
 fn without_seccomp_nothing_is_tried_unless_that_is_accepted() {
     let mut stage = Stage::new(nothing);
     let refused = without_seccomp(|| refusal(&stage));
-    assert!(refused.contains("it lacks seccomp"), "{refused}");
-    stage.loader.accept = vec![Feature::Seccomp];
+    assert!(refused.contains("lacks seccomp"), "{refused}");
+    stage.loader.placement.accept_missing = vec![Feature::Seccomp];
     let told = without_seccomp(|| told(&stage));
     assert_eq!(told, "Landlock full, seccomp none; missing: seccomp");
 }
@@ -116,7 +116,7 @@ fn programs_need_the_scope_of_landlock_too() {
         ..Grants::default()
     });
     let refused = without_landlock(ENOSYS, || refusal(&stage));
-    assert!(refused.contains("it lacks landlock, landlock-scope"), "{refused}");
+    assert!(refused.contains("lacks landlock, landlock-scope"), "{refused}");
 }
 
 #[test]
@@ -128,14 +128,15 @@ fn without_notices_a_grant_holds_for_its_port_if_that_is_accepted() {
         ..Grants::default()
     });
     let refused = without_notices(|| refusal(&stage));
-    assert!(refused.contains("it lacks seccomp-notify"), "{refused}");
-    stage.loader.accept = vec![Feature::SeccompNotify];
+    assert!(refused.contains("lacks seccomp-notify"), "{refused}");
+    stage.loader.placement.accept_missing = vec![Feature::SeccompNotify];
     let connect = |stage: &Stage, port: u16| {
-        without_notices(|| stage.errno("tcp_connect", &json!({ "port": port })))
+        let args = json!({ "port": port });
+        without_notices(|| stage.dry_attempt("tcp_connect", &args)["errno"].as_i64().unwrap())
     };
     assert_eq!(connect(&stage, granted), 0);
     assert_eq!(connect(&stage, other), EACCES);
     let any = Grants { connect: vec!["*:*".parse().unwrap()], ..Grants::default() };
-    stage.loader.grants = Some(any);
+    stage.loader.placement.grants = any;
     assert_eq!(connect(&stage, other), 0);
 }
