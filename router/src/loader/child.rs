@@ -20,7 +20,7 @@ use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
 use crate::grant::Feature;
-use crate::sandbox::{self, Entered};
+use crate::sandbox::{self, Code, Entered};
 use crate::worker::{self, Kind, Reply, Servant, Wire, guard};
 
 /// The first argument that makes the binary a child. Not for people.
@@ -74,9 +74,10 @@ fn work() -> io::Result<()> {
     if attended && sandbox::probe().is_err() {
         return say(&wire, &Message::Unconfined { missing: vec![Feature::SeccompNotify] });
     }
+    let code = Code::now();
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
-        let on_thread = || try_library(&job, &wire, &ProcessState::now());
+        let on_thread = || try_library(&job, &wire, &code, &ProcessState::now());
         let thread =
             std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, on_thread)?;
         thread.join().map_err(|_| io::Error::other("the child panicked"))
@@ -111,7 +112,12 @@ fn say_confined(wire: &Wire, message: &Message, connects: Option<OwnedFd>) -> io
 }
 
 /// Goes through the library's life. Nothing is returned when it ended early, as the host then knows.
-fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Option<Observations>> {
+fn try_library(
+    job: &Job,
+    wire: &Wire,
+    code: &Code,
+    before: &ProcessState,
+) -> io::Result<Option<Observations>> {
     // A failed send shows at the next one; a stage is only the place of a crash.
     let stage = |stage| drop(say(wire, &Message::Stage(stage)));
     let path = Path::new(OsStr::from_bytes(&job.library));
@@ -174,6 +180,7 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
             stage(Stage::Call);
             let description = observations.description;
             say(wire, &Message::Serving { description })?;
+            code.let_go();
             let instance = Arc::new(instance);
             let servant = Arc::new(Serving(Arc::clone(&instance)));
             worker::serve(wire.clone(), servant, MOST_THREADS)?;

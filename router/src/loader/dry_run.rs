@@ -61,6 +61,7 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
     };
     let killed = !matches!(followed, Followed::Ended(_));
     let result = match (result, ending) {
+        (Some(Err(halt)), _) if matches!(followed, Followed::Enough) => Err(halt),
         (_, Some(ending)) if killed => Err(Halt::Ended(ending)),
         // Destructors of the library run after the last message, and may still crash.
         (Some(Ok(mut observations)), None) => {

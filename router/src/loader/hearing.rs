@@ -14,6 +14,8 @@ use crate::worker::{Ending, Frame, Gathering, Kind};
 /// The longest message. An answer is JSON inside JSON, so quotes and backslashes, which may be all of it,
 /// stand twice.
 const MAX_MESSAGE: usize = 2 * MAX_ANSWER + 1024 * 1024;
+/// Any other message is shorter.
+const MAX_OTHER: usize = 2 * 1024 * 1024;
 /// More notices are dropped.
 const MAX_NOTICES: usize = 1000;
 /// Notices beyond this many bytes in all are dropped.
@@ -91,8 +93,9 @@ impl Hearing {
         match kind {
             Kind::Notice => self.notice(&text),
             Kind::Ended => self.epitaph = Ending::read(&text),
-            // What is no message comes from the library's own writing.
-            Kind::Said => {
+            // What is no message comes from the library's own writing, and so does one that is longer than
+            // ours are.
+            Kind::Said if text.len() <= MAX_OTHER || text.starts_with(br#"{"answer":"#) => {
                 if let Ok(message) = serde_json::from_slice(&text) {
                     self.said(message, descriptor);
                 }

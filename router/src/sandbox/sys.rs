@@ -36,3 +36,33 @@ pub(super) fn landlock_version() -> u32 {
     };
     u32::try_from(version).unwrap_or(0)
 }
+
+/// The code of this process, as it is mapped.
+pub(crate) struct Code(Vec<(usize, usize)>);
+
+impl Code {
+    /// Returns what is mapped now. Call it before foreign code is: only our own is known to be as in its file.
+    pub(crate) fn now() -> Self {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let range = |line: &str| {
+            let (range, rest) = line.split_once(' ')?;
+            let (start, end) = range.split_once('-')?;
+            let start = usize::from_str_radix(start, 16).ok()?;
+            let end = usize::from_str_radix(end, 16).ok()?;
+            (rest.starts_with("r-xp") && rest.contains('/')).then_some((start, end - start))
+        };
+        Self(maps.lines().filter_map(range).collect())
+    }
+
+    /// Lets go of the code in memory. What is needed again is taken from the file, which the kernel keeps
+    /// anyway; what only starting needed is not a part of this process any more.
+    #[expect(unsafe_code, reason = "no safe interface gives advice about memory by its address")]
+    pub(crate) fn let_go(&self) {
+        for (start, length) in &self.0 {
+            let start = std::ptr::without_provenance_mut(*start);
+            // SAFETY: the range is a mapping of a file that nobody has written to and nobody unmaps, so what is
+            // let go of is the same when it comes back.
+            unsafe { libc::madvise(start, *length, libc::MADV_DONTNEED) };
+        }
+    }
+}

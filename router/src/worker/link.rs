@@ -22,6 +22,8 @@ const NOTICE_RATE: usize = 1024 * 1024;
 const NOTICE_BURST: usize = 4 * 1024 * 1024;
 /// Whoever sends so many more in vain is ended.
 const FLOOD: usize = 64 * 1024 * 1024;
+/// How often the worker is let go on before its answers are waited for.
+const LOOKS: usize = 3;
 /// Frames that are read at once before others have their turn.
 const TURN: usize = 256;
 
@@ -216,11 +218,17 @@ impl Link {
             Err(TryLockError::WouldBlock) => return Reading::Busy,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
+        let mut looks = 0;
         for _ in 0..TURN {
             match self.hear(&mut incoming) {
                 Heard::Answered(_, done, answer) => done(answer),
                 Heard::Notice(text) => notice(text),
                 Heard::Something => {}
+                // More answers in one go cost less than being told of each.
+                Heard::Nothing if looks < LOOKS && self.load() > 1 => {
+                    looks += 1;
+                    rustix::thread::sched_yield();
+                }
                 Heard::Nothing => return Reading::Read,
                 Heard::End => return Reading::End,
                 Heard::Broken(ending) => return Reading::Broken(ending),

@@ -69,12 +69,33 @@ __attribute__((constructor)) static void c(void) {
 }
 ";
 
+/// Speaks as a child does: a kind, an id, and a text, in pieces if it is long.
+const SPEAK: &str = r"
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+static void frame(const char *text, uint32_t total, uint32_t offset, uint32_t length) {
+    static char message[1 << 16];
+    memset(message, 0, 18);
+    message[0] = 9;
+    message[9] = 5;
+    memcpy(message + 10, &total, 4);
+    memcpy(message + 14, &offset, 4);
+    memcpy(message + 18, text + offset, length);
+    if (write(3, message, 18 + length)) {}
+}
+static void speak(const char *text) {
+    uint32_t total = strlen(text);
+    for (uint32_t at = 0; at < total; at += 60000)
+        frame(text, total, at, total - at < 60000 ? total - at : 60000);
+}
+";
+
 fn says(text: &str) -> String {
-    let bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
+    let bytes: Vec<String> = text.bytes().chain([0]).map(|byte| byte.to_string()).collect();
     format!(
-        "#include <unistd.h>\nstatic const unsigned char text[] = {{ {} }};\n\
-         __attribute__((constructor)) static void c(void) \
-         {{ if (write(3, text, sizeof text)) {{}} _exit(0); }}",
+        "{SPEAK}\nstatic const char text[] = {{ {} }};\n\
+         __attribute__((constructor)) static void c(void) {{ speak(text); _exit(0); }}",
         bytes.join(",")
     )
 }
@@ -154,39 +175,38 @@ fn eventually<T>(what: &str, check: impl Fn() -> Option<T>) -> T {
 }
 
 #[test]
-fn line_without_end_is_cut_off() {
-    let source = "#include <unistd.h>\nstatic char block[1 << 20];\n\
-                  __attribute__((constructor)) static void c(void) { \
-                  for (int i = 0; i < sizeof block; i++) block[i] = '['; \
-                  for (int i = 0; i < 60; i++) if (write(3, block, sizeof block)) {} _exit(0); }";
-    let error = refused(&Corpus::new(), "endless_line", source, PATIENCE);
+fn text_of_a_length_that_nobody_has_is_refused() {
+    let source = format!(
+        "{SPEAK}\n__attribute__((constructor)) static void c(void) \
+         {{ frame(\"{{\", 0xffffffff, 0, 1); for (;;) pause(); }}"
+    );
+    let error = refused(&Corpus::new(), "endless_text", &source, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryCrashed);
-    assert!(error.to_string().contains("in one line"), "{error}");
+    assert!(error.to_string().contains("a longer text than there may be"), "{error}");
 }
 
 #[test]
-fn large_line_that_is_no_answer_is_not_read() {
-    // Small enough to be taken as a line, and large enough to be worth a hundred times its length.
-    let source = r#"
-        #include <string.h>
-        #include <unistd.h>
+fn large_message_that_is_no_answer_is_not_read() {
+    // Short enough to be taken as a text, and long enough to be worth a hundred times its length.
+    let source = format!(
+        r#"{SPEAK}
         static char block[3 << 20];
-        static void say(const char *text) { if (write(3, text, strlen(text))) {} }
-        __attribute__((constructor)) static void c(void) {
-            for (unsigned i = 0; i + 3 < sizeof block; i += 3) memcpy(block + i, "{},", 3);
-            say("{\"done\":{\"description\":\"[");
-            say(block);
-            say("0]\",\"side_effects\":[],\"second_instance\":null}}\n");
+        __attribute__((constructor)) static void c(void) {{
+            strcpy(block, "{{\"done\":{{\"description\":\"[");
+            for (unsigned i = strlen(block); i + 200 < sizeof block; i += 3) memcpy(block + i, "{{}},", 3);
+            strcat(block, "0]\",\"side_effects\":[],\"second_instance\":null}}}}");
+            speak(block);
             _exit(0);
-        }"#;
-    let error = refused(&Corpus::new(), "large_line", source, PATIENCE);
+        }}"#
+    );
+    let error = refused(&Corpus::new(), "large_message", &source, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryExited);
 }
 
 #[test]
 fn child_can_only_say_what_opening_can_end_with() {
     let refusal = json!({"refused": {"reason": "CACHE_UNUSABLE", "text": "x"}});
-    let error = refused(&Corpus::new(), "forged_reason", &says(&format!("{refusal}\n")), PATIENCE);
+    let error = refused(&Corpus::new(), "forged_reason", &says(&refusal.to_string()), PATIENCE);
     assert_eq!(error.reason(), Reason::OpenFailed);
 }
 
@@ -196,7 +216,7 @@ fn library_writes_no_lines_of_its_own_to_the_terminal() {
     let failure = json!({"kind": "operational", "code": "X", "details": {},
         "message": "a\n::error::forged\nhint: run this \u{1b}[31m"});
     let message = json!({"factory_failed": {"error": failure.to_string()}});
-    compile_c(&c_adapter(&says(&format!("{message}\n"))), &corpus.file("lines"), &["-shared"]);
+    compile_c(&c_adapter(&says(&message.to_string())), &corpus.file("lines"), &["-shared"]);
     for arguments in
         [&["try", "lines:create_adapter", "t", "m"][..], &["validate", "lines:create_adapter"]]
     {

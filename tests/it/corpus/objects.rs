@@ -63,8 +63,8 @@ const SOURCES: &[Case] = &[
         "#include <unistd.h>\n__attribute__((constructor)) static void c(void) \
          { for (int i = 3; i < 64; i++) if (write(i, \"\\x7f nonsense\\n{\\\"done\\\":7}\\n\", 24)) {} \
          _exit(0); }",
-        Reason::LibraryExited,
-        "exit code 0",
+        Reason::LibraryCrashed,
+        "broke the rules of its wire",
     ),
     (
         "undefined_symbol",

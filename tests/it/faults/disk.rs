@@ -201,7 +201,10 @@ fn an_adapter_that_takes_the_process_with_it_leaves_a_run_that_is_ended() {
     let config = json!({ "capabilities": ["apply", "external"],
         "responses": [answers("dies", json!({ "process_dies": true }))] });
     fs::write(place.path("request.json"), plan(&["a", "dies", "c"]).to_string()).unwrap();
-    let adapter = ["--adapter", "probe_adapters:fake", "--adapter-config", &config.to_string()];
+    let config = config.to_string();
+    let adapter = ["--adapter", "probe_adapters:fake", "--adapter-config", &config];
+    // Only inline can it: in a worker it takes nobody with it.
+    let adapter = [&adapter[..], &["--isolation", "inline"]].concat();
     let died = program(&place, ANY_FILES, &[&["run", "request.json"], &adapter[..]].concat());
     assert_eq!(died.status.code(), None, "{died:?}");
     let store = Store::open_read_only(&place.db()).unwrap();

@@ -20,7 +20,9 @@ mod processes;
 use std::ffi::CString;
 use std::io;
 
-use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Object, export_adapter};
+use nexus_router_sdk::{
+    Adapter, AdapterError, CallContext, Capability, Manifest, Object, export_adapter,
+};
 use serde_json::{Value, json};
 
 /// An attempt: its name, and what it does with the arguments.
@@ -35,7 +37,12 @@ fn escapes_external(_: Option<&str>, _: Object) -> Result<Escapes, AdapterError>
 }
 
 export_adapter!(escapes);
-export_adapter!(escapes_external);
+export_adapter!(
+    escapes_external,
+    Manifest::new("escapes", &[Capability::Apply, Capability::External])
+        .router_versions(">=1.2,<2")
+        .config(&[])
+);
 
 struct Escapes(&'static [Capability]);
 
