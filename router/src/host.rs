@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
-use crate::loader::Adapter;
+use crate::loader::{Adapter, Started};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::trace::TraceContext;
@@ -168,8 +168,8 @@ impl Host {
         };
         // Waiting for a seat does not shorten the call; only the run's own time goes on.
         let begun = waits.begins();
-        let started = Instant::now();
-        let time = patience.time_from(started, limit);
+        let from = Instant::now();
+        let time = patience.time_from(from, limit);
         let request = request_text(&permit, patience, time);
         let adapter = permit.adapter().clone();
         drop(permit);
@@ -180,14 +180,16 @@ impl Host {
             drop(begun);
             drop(answer.send(text));
         };
-        if adapter.starts_at_once() {
-            adapter.start_text(&request, done);
+        let started = if adapter.blocks() {
+            let (adapter, call_id) = (adapter.clone(), patience.call_id.to_owned());
+            let start = move || drop(adapter.start_text(&call_id, &request, done));
+            drop(self.runtime.spawn_blocking(start));
+            Started::Here
         } else {
-            let adapter = adapter.clone();
-            drop(self.runtime.spawn_blocking(move || adapter.start_text(&request, done)));
-        }
-        let answer = wait(&adapter, &mut answered, time, patience, slow).await;
-        Answered { answer: answer.and_then(|text| read_output(&text)), time: started.elapsed() }
+            adapter.start_text(patience.call_id, &request, done)
+        };
+        let answer = wait((&adapter, &started), &mut answered, time, patience, slow).await;
+        Answered { answer: answer.and_then(|text| read_output(&text)), time: from.elapsed() }
     }
 }
 
@@ -231,7 +233,7 @@ type Answer = Result<String, AdapterError>;
 
 /// Waits for an answer, and gives up when the time is over or the caller does not want it any more.
 async fn wait(
-    adapter: &Adapter,
+    (adapter, started): (&Adapter, &Started),
     answered: &mut oneshot::Receiver<Answer>,
     time: Duration,
     patience: Patience<'_>,
@@ -261,6 +263,9 @@ async fn wait(
     adapter.cancel(patience.call_id);
     // What it says now is late, but tells whether it still runs.
     let stopped = tokio::time::timeout(GRACE, answered).await.is_ok();
+    if !stopped {
+        started.abandon();
+    }
     Err(why.details(serde_json::json!({ "stopped": stopped })))
 }
 

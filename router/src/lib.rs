@@ -54,6 +54,8 @@ pub mod telemetry;
 
 mod sandbox;
 
+mod worker;
+
 pub mod loader;
 
 pub mod check;

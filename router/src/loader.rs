@@ -14,47 +14,57 @@ mod dry_run;
 mod elf;
 mod error;
 mod factory_ref;
+mod hearing;
 mod image;
+mod incident;
 mod library;
 pub mod manifest;
 mod metadata;
 mod notice;
 mod opened;
+mod placement;
 mod search;
 mod side_effects;
 mod verdict;
 pub mod versions;
 pub(crate) mod wire;
+mod working;
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Object};
 use serde_json::Value;
 
-pub use adapter::{Adapter, Call};
+pub(crate) use adapter::Started;
+pub use adapter::{Adapter, Call, Workers};
 pub use child::{CHILD_ARGUMENT, run_child};
 pub use description::Description;
 pub use dry_run::DryRun;
 pub use error::{AdapterLoadError, Cause, Reason};
 pub use factory_ref::FactoryRef;
+pub use incident::{Incident, IncidentKind, IncidentSink, log_incidents};
 pub use metadata::FactoryRecord;
 pub use notice::{Notice, NoticeSink, log_notices};
 pub(crate) use opened::Opened;
+pub use placement::{Confined, Placement};
 pub use search::{AdapterPath, library_name, module_name};
 
 use crate::config::Environment;
 use crate::digest::Digest;
-use crate::sandbox::Limits;
+use crate::grant::{Feature, Isolation};
+use crate::sandbox::{Limits, Profile, Reading};
 use crate::secret::{Secrets, secret_values};
+use crate::worker::Recipe;
 use dry_run::Outcome;
+use hearing::Halt;
 use image::Image;
 use library::{Factory, Stage};
 use manifest::ManifestView;
 use opened::call_error;
 use verdict::Verdict;
-use wire::{Job, Observations, Task};
+use wire::{Observations, Task};
 
 /// Loads an adapter with what the environment says: the adapter path of `NEXUS_ROUTER_ADAPTER_PATH` and
 /// the executable's directory, and the `nexus-router` binary for the dry run.
@@ -89,6 +99,12 @@ pub fn factories_in(bytes: &[u8]) -> Result<Vec<FactoryRecord>, AdapterLoadError
     elf::examine("", "the library", bytes)
 }
 
+/// Processor time that a dry run may have beyond its time: the deadline comes first.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How many descriptors a dry run may have open.
+const DESCRIPTORS: u64 = 256;
+
 /// What to load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {
@@ -117,6 +133,11 @@ pub struct Loader {
     pub notices: NoticeSink,
     /// Where the system's loader looks for what libraries need, besides its own places.
     pub library_path: Option<OsString>,
+    /// Where adapters run. A host that loads one says so by that alone that it trusts it; in `router.toml`
+    /// workers are the default.
+    pub placement: Placement,
+    /// Who is told what befalls workers.
+    pub incidents: IncidentSink,
 }
 
 impl Loader {
@@ -139,6 +160,8 @@ impl Loader {
             limits: Limits::default(),
             notices: log_notices(),
             library_path: environment.library_path.clone(),
+            placement: Placement::inline(),
+            incidents: log_incidents(),
         }
     }
 
@@ -152,25 +175,21 @@ impl Loader {
         }
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
+        if self.placement.isolation == Isolation::Worker {
+            return working::load(self, opened);
+        }
         if let DryRun::Helper(helper) = &self.dry_run {
-            let verdict = Verdict::of(
-                &self.cache_dir,
-                helper,
-                opened.image.digest,
-                opened.factory_ref.function(),
-                opened.adapter_id.as_deref(),
-                &opened.config.config,
-            )
-            .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))?;
-            if !verdict.is_good() {
+            let verdict = Verdict::of(&self.cache_dir, helper, &opened, "inline")
+                .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))?;
+            if verdict.recall::<bool>() != Some(true) {
                 let (observations, _) = self.try_in_child(&opened, Task::Load)?;
                 opened.admit(&observations.description)?;
                 let confinement = &observations.confinement;
                 if !confinement.is_full() {
                     let factory_ref = opened.factory_ref.as_str();
-                    tracing::warn!(factory_ref, ?confinement, "tried without full confinement");
+                    tracing::warn!(factory_ref, %confinement, "tried without full confinement");
                 }
-                verdict.remember();
+                verdict.remember(&true);
             }
         }
         self.load_here(&opened)
@@ -216,10 +235,10 @@ impl Loader {
                 Err(AdapterError::bug("the adapter ended the call without an answer"))
             }
             // A child that ended in or after the call has loaded; how it ended is the call's result.
-            (Err(ending), _, Some(stage)) if stage >= Stage::Call => {
+            (Err(Halt::Ended(ending)), _, Some(stage)) if stage >= Stage::Call => {
                 Err(call_error(&ending, stage))
             }
-            (Err(ending), _, stage) => return Err(opened.failed(&ending, stage, &outcome.printed)),
+            (Err(halt), _, stage) => return Err(opened.halted(&halt, stage, &outcome.printed)),
         };
         let notices = outcome.notices.iter().map(|notice| opened.scrub_notice(notice)).collect();
         let printed = opened.scrub(&outcome.printed);
@@ -259,22 +278,53 @@ impl Loader {
         Ok(Opened { factory_ref, path, image, record, view, adapter_id, config, secrets })
     }
 
+    /// Returns the program that children run.
+    fn helper(&self, opened: &Opened) -> Result<&Path, AdapterLoadError> {
+        match &self.dry_run {
+            DryRun::Helper(helper) => Ok(helper),
+            DryRun::Off => {
+                let message = "a confined child is needed, and dry runs are turned off";
+                Err(opened.fail(Reason::DryRunUnavailable, message))
+            }
+        }
+    }
+
     fn run_child(&self, opened: &Opened, task: Task) -> Result<Outcome, AdapterLoadError> {
-        let DryRun::Helper(helper) = &self.dry_run else {
-            let message = "a confined child is needed, and dry runs are turned off";
-            return Err(opened.fail(Reason::DryRunUnavailable, message));
+        let helper = self.helper(opened)?;
+        let unusable =
+            |error: &std::io::Error| helper_error(opened.factory_ref.as_str(), helper, error);
+        let job = opened.job(task, self.profile(opened));
+        let library_path = self.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
+        let recipe = Recipe {
+            program: helper.to_owned(),
+            argument: CHILD_ARGUMENT,
+            environment: library_path.into_iter().collect(),
+            job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
         };
-        let job = Job {
-            library: opened.image.copy.as_os_str().as_bytes().to_vec(),
-            function: opened.factory_ref.function().to_owned(),
-            adapter_id: opened.adapter_id.clone(),
-            config: opened.config_text(),
-            task,
-            limits: self.limits,
-            parent: std::process::id(),
-        };
-        dry_run::run(helper, self.library_path.as_ref(), &job)
-            .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))
+        dry_run::run(&recipe, self.limits.time).map_err(|error| unusable(&error))
+    }
+
+    /// Returns what the child of a dry run may use and reach: what a worker may, or, for one that is to be
+    /// opened here, nothing but reading, and as far as the kernel can do it.
+    fn profile(&self, opened: &Opened) -> Profile {
+        let worker = self.placement.isolation == Isolation::Worker;
+        let all = || Feature::ALL.iter().map(|(_, feature)| *feature).collect();
+        let Placement { grants, accept_missing, .. } = &self.placement;
+        Profile {
+            memory: self.limits.memory,
+            processor: Some(self.limits.time.saturating_add(GRACE)),
+            descriptors: DESCRIPTORS,
+            reading: if worker { Reading::Granted } else { Reading::Anything },
+            library_path: self.readable(opened),
+            grants: grants.clone(),
+            accept: if worker { accept_missing.clone() } else { all() },
+        }
+    }
+
+    /// Returns what a child must be able to read.
+    fn readable(&self, opened: &Opened) -> Vec<PathBuf> {
+        let places = self.library_path.iter().flat_map(std::env::split_paths);
+        places.filter(|place| place.is_absolute()).chain([opened.image.copy.clone()]).collect()
     }
 
     /// Returns what the child saw, and what the library printed.
@@ -286,7 +336,7 @@ impl Loader {
         let Outcome { result, stage, printed, .. } = self.run_child(opened, task)?;
         match result {
             Ok(observations) => Ok((observations, printed)),
-            Err(ending) => Err(opened.failed(&ending, stage, &printed)),
+            Err(halt) => Err(opened.halted(&halt, stage, &printed)),
         }
     }
 

@@ -1,26 +1,43 @@
-//! UNSAFE room 3 (libc): how a child process confines itself before it opens foreign code.
+//! How a process confines itself, by what is granted, before it opens foreign code.
 //!
-//! Reading stays open, because a library may live on anything installed. Writing, starting programs and
-//! processes, sockets, signals to others, tracing, terminals and kernel side doors are closed, and the
-//! rights of a superuser are given up. Resource limits bound memory and processor time. What the kernel
-//! cannot do is reported, not hidden.
+//! Without grants it can change no file, start no program and reach no host or process. Depending on the
+//! profile it can read everything, because a library may live on anything installed, or only what every
+//! program needs. Each grant opens as much as it says:
+//!
+//! - `read`: that file, or the directory with all in it.
+//! - `write`: the same, to make, change and remove what is there. Modes, owners, times and attributes cannot
+//!   be changed anywhere: no kernel bounds that to a place.
+//! - `run`: that program, and whatever starts programs with shared libraries. A script needs its interpreter
+//!   granted too. What is started is confined like this process, and sees `/proc/self` only if `/proc` is
+//!   granted. The line is drawn between programs, not between codes: what starts shared libraries can be
+//!   told to start any that can be read.
+//! - `connect`: connections over TCP, made by somebody outside who knows the granted hosts. Nothing else:
+//!   neither datagrams nor waiting for others.
+//!
+//! The rights of a superuser are given up in any case, limits bound memory and processor time, and what the
+//! kernel cannot do is reported, not hidden.
 
-use std::collections::BTreeMap;
+mod calls;
+mod files;
+mod notify;
+mod sys;
+mod table;
+
+use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus,
-    Scope,
-};
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
+use serde::{Deserialize, Serialize};
 
-/// What a confined process may use.
+use crate::grant::{Feature, Grants};
+use files::Connects;
+pub(crate) use sys::signal_handlers;
+
+/// What a dry run may use.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// How long the whole dry run may take.
@@ -35,26 +52,114 @@ impl Default for Limits {
     }
 }
 
+/// What a confined process may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reading {
+    /// Whatever its user may.
+    Anything,
+    /// What every program needs, and what is granted.
+    Granted,
+}
+
+/// What a confined process may use and reach.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Profile {
+    /// How much address space it may have.
+    pub(crate) memory: u64,
+    /// How much processor time it may take.
+    pub(crate) processor: Option<Duration>,
+    /// How many descriptors it may have open.
+    pub(crate) descriptors: u64,
+    pub(crate) reading: Reading,
+    /// More places that may be read: the library, and where the system's loader looks for others. Those that
+    /// are not there are left out.
+    #[serde(with = "paths")]
+    pub(crate) library_path: Vec<PathBuf>,
+    pub(crate) grants: Grants,
+    /// What may be missing.
+    pub(crate) accept: Vec<Feature>,
+}
+
+impl Profile {
+    /// Returns what this profile needs of the kernel.
+    pub(crate) fn needed(&self) -> Vec<Feature> {
+        let mut needed = vec![Feature::Landlock, Feature::Seccomp];
+        if !self.grants.run.is_empty() {
+            needed.push(Feature::LandlockScope);
+        }
+        if !self.grants.connect.is_empty() {
+            needed.push(Feature::SeccompNotify);
+        }
+        needed
+    }
+
+    /// Returns what is missing and may not be: with any of it, no foreign code is to be opened.
+    pub(crate) fn refused(&self, confinement: &Confinement) -> Vec<Feature> {
+        let accepted = |feature: &Feature| self.accept.contains(feature);
+        confinement.missing.iter().copied().filter(|feature| !accepted(feature)).collect()
+    }
+}
+
 /// Which parts of the confinement are in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Confinement {
-    /// No file can be changed and no program started: `full`, `partial` or `none`.
-    pub(crate) landlock: String,
-    /// Sockets, processes and kernel side doors are closed: `full` or `none`.
-    pub(crate) seccomp: String,
+    /// The version of Landlock that is in force; 0 is none.
+    pub(crate) landlock: u32,
+    /// Whether the filters of seccomp are in force.
+    pub(crate) seccomp: bool,
+    /// What the profile needs and the kernel did not give.
+    pub(crate) missing: Vec<Feature>,
 }
 
 impl Confinement {
     /// Says whether all of it is in force.
     pub(crate) fn is_full(&self) -> bool {
-        self.landlock == "full" && self.seccomp == "full"
+        self.landlock >= files::WHOLE && self.seccomp && self.missing.is_empty()
+    }
+
+    fn of(profile: &Profile, landlock: u32, seccomp: bool, notices: bool) -> Self {
+        let is_missing = |feature: &Feature| match feature {
+            Feature::Landlock => landlock < files::WHOLE,
+            Feature::LandlockScope => landlock < files::SCOPED,
+            Feature::Seccomp => !seccomp,
+            Feature::SeccompNotify => !notices,
+        };
+        let missing = profile.needed().into_iter().filter(is_missing).collect();
+        Self { landlock, seccomp, missing }
     }
 }
 
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.landlock {
+            0 => f.write_str("Landlock none")?,
+            version => write!(f, "Landlock {version}")?,
+        }
+        write!(f, ", seccomp {}", if self.seccomp { "full" } else { "none" })?;
+        for (index, feature) in self.missing.iter().enumerate() {
+            write!(f, "{}{}", if index == 0 { "; missing: " } else { ", " }, feature.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// What comes of confining a process.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    pub(crate) confinement: Confinement,
+    /// Where notices of connects arrive, if there are any. Whoever holds it decides on them, so it has to be
+    /// handed to somebody outside, and closed here, before foreign code is opened.
+    pub(crate) connects: Option<OwnedFd>,
+}
+
 /// Confines this process, for good. Call it before foreign code runs, with one thread running. `parent`
-/// is the process that must outlive this one.
-pub(crate) fn enter(limits: Limits, parent: u32) -> io::Result<Confinement> {
-    close_inherited_descriptors()?;
+/// is the process that must outlive this one. Whether to go on with what is missing is the caller's to say.
+///
+/// # Errors
+/// When the parent has gone, when something granted cannot be opened, or when a limit cannot be set.
+pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
+    sys::close_inherited_descriptors()?;
     // A session of its own has no terminal, and its group is not the parent's.
     rustix::process::setsid()?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -62,45 +167,42 @@ pub(crate) fn enter(limits: Limits, parent: u32) -> io::Result<Confinement> {
     if parent_now != Some(parent) {
         return Err(io::Error::other("the parent has gone"));
     }
-    set_limit(Resource::Core, 0)?;
-    set_limit(Resource::As, limits.memory)?;
-    set_limit(Resource::Cpu, limits.time.as_secs().saturating_add(2))?;
-    set_limit(Resource::Nofile, 256)?;
-    set_limit(Resource::Fsize, 0)?;
+    set_limits(profile)?;
     rustix::thread::set_no_new_privs(true)?;
     give_up_capabilities()?;
-    Ok(Confinement { landlock: restrict_files(), seccomp: restrict_calls() })
+    // Whether connects can be noticed says what Landlock has to do about them, so it is tried first.
+    let machine = calls::machine();
+    let wanted = machine.filter(|_| !profile.grants.connect.is_empty());
+    let connects = wanted.and_then(calls::notices).and_then(|filter| notify::listen(&filter).ok());
+    let here = !profile.grants.connect.is_empty() && connects.is_none();
+    let landlock = files::restrict(profile, if here { Connects::Here } else { Connects::Outside })?;
+    // Last, since it denies some of what the steps above need.
+    let filters =
+        machine.and_then(|machine| calls::denials(&profile.grants, std::process::id(), machine));
+    let seccomp = filters.is_some_and(|filters| calls::restrict(&filters));
+    let confinement = Confinement::of(profile, landlock, seccomp, connects.is_some());
+    Ok(Entered { confinement, connects })
 }
 
-/// Gives up whatever a superuser may do beyond others. Nothing can bring it back: no program can be
-/// started, and no new privileges can be gained.
+/// Gives up whatever a superuser may do beyond others. Nothing can bring it back: no new privileges can be
+/// gained, also by starting a program.
 fn give_up_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
-/// Closes every descriptor above standard error: an embedding host may leave some open by accident.
-fn close_inherited_descriptors() -> io::Result<()> {
-    #[expect(unsafe_code, reason = "no safe interface closes descriptors that nobody owns")]
-    // SAFETY: `run_child` is to be called first, so nothing here owns a descriptor above 2 yet.
-    let closed = unsafe { libc::close_range(3, u32::MAX, 0) };
-    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns where each signal goes, from signal 1 on: the address of its handler, or what stands for the
-/// default and for ignoring it.
-#[expect(unsafe_code, reason = "no safe interface asks for a handler")]
-pub(crate) fn signal_handlers() -> Vec<usize> {
-    (1..=libc::SIGRTMAX())
-        .map(|signal| {
-            let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: no new action is given, and the old one is written to memory that we own.
-            unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-            // SAFETY: a number that is no signal leaves it all zeroes, which is a valid action.
-            unsafe { action.assume_init() }.sa_sigaction
-        })
-        .collect()
+fn set_limits(profile: &Profile) -> io::Result<()> {
+    set_limit(Resource::Core, 0)?;
+    set_limit(Resource::As, profile.memory)?;
+    if let Some(processor) = profile.processor {
+        set_limit(Resource::Cpu, processor.as_secs())?;
+    }
+    set_limit(Resource::Nofile, profile.descriptors)?;
+    if profile.grants.write.is_empty() {
+        set_limit(Resource::Fsize, 0)?;
+    }
+    Ok(())
 }
 
 fn set_limit(resource: Resource, limit: u64) -> io::Result<()> {
@@ -110,210 +212,109 @@ fn set_limit(resource: Resource, limit: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(resource, limit)?)
 }
 
-fn restrict_files() -> String {
-    let status = (|| {
-        let abi = ABI::V6;
-        // Reading is not handled and so stays open. Execute is: no program can be started, while the
-        // loader maps libraries without it.
-        Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_write(abi) | AccessFs::Execute)?
-            .handle_access(AccessNet::from_all(abi))?
-            .scope(Scope::from_all(abi))?
-            .create()?
-            .set_compatibility(CompatLevel::BestEffort)
-            .restrict_self()
-    })();
-    match status.map(|status| status.ruleset) {
-        Ok(RulesetStatus::FullyEnforced) => "full",
-        Ok(RulesetStatus::PartiallyEnforced) => "partial",
-        Ok(RulesetStatus::NotEnforced) | Err(_) => "none",
+/// Paths as bytes: they need not be text.
+mod paths {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    use std::path::PathBuf;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        paths: &[PathBuf],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| path.as_os_str().as_bytes()))
     }
-    .to_owned()
-}
 
-fn restrict_calls() -> String {
-    let applied = filters().and_then(|filters| {
-        filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter).map_err(|_| ()))
-    });
-    if applied.is_ok() { "full" } else { "none" }.to_owned()
-}
-
-/// Builds the two filters. What they deny fails with an error instead of killing, because a library that
-/// merely tries and copes is no crash.
-fn filters() -> Result<[BpfProgram; 2], ()> {
-    let arch = std::env::consts::ARCH.try_into().map_err(|_| ())?;
-    let filter = |rules, errno: i32| {
-        let errno = SeccompAction::Errno(errno.unsigned_abs());
-        SeccompFilter::new(rules, SeccompAction::Allow, errno, arch)
-            .and_then(TryInto::try_into)
-            .map_err(|_| ())
-    };
-    let mut denied: BTreeMap<i64, Vec<SeccompRule>> =
-        DENIED.iter().map(|number| (*number, Vec::new())).collect();
-    let first_argument = |length, comparison, value| {
-        SeccompCondition::new(0, length, comparison, value)
-            .and_then(|condition| SeccompRule::new(vec![condition]))
-            .map_err(|_| ())
-    };
-    // Threads are fine, processes are not.
-    let thread = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD.unsigned_abs().into());
-    let not_a_thread = first_argument(SeccompCmpArgLen::Qword, thread, 0)?;
-    denied.insert(libc::SYS_clone, vec![not_a_thread]);
-    // A process may bound itself. Bounding the processor time of its parent would end the parent.
-    for number in OWN_PROCESS_ONLY {
-        let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
-        denied.insert(*number, vec![another]);
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let paths = Vec::<Vec<u8>>::deserialize(deserializer)?;
+        Ok(paths.into_iter().map(|path| OsString::from_vec(path).into()).collect())
     }
-    // Abort raises its signal with this call, in its own process.
-    let own = u64::from(std::process::id());
-    let another = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own)?;
-    denied.insert(libc::SYS_tgkill, vec![another]);
-    // What ends this process with its parent stays in force.
-    let death_signal = u64::from(libc::PR_SET_PDEATHSIG.unsigned_abs());
-    let death_signal = first_argument(SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, death_signal)?;
-    denied.insert(libc::SYS_prctl, vec![death_signal]);
-    denied.insert(libc::SYS_ioctl, vec![other_requests()?]);
-    // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    Ok([filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
 }
 
-/// Matches every device request that is not one of the harmless ones. Some of the others change files
-/// that are only open for reading, or type into terminals.
-fn other_requests() -> Result<SeccompRule, ()> {
-    let harmless = [
-        libc::FIOCLEX,
-        libc::FIONCLEX,
-        libc::FIONBIO,
-        libc::FIONREAD,
-        libc::TCGETS,
-        libc::TIOCGWINSZ,
-    ];
-    let conditions: Result<Vec<SeccompCondition>, _> = harmless
-        .iter()
-        .map(|request| {
-            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *request)
-        })
-        .collect();
-    SeccompRule::new(conditions.map_err(|_| ())?).map_err(|_| ())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(grants: Grants) -> Profile {
+        Profile {
+            memory: 1,
+            processor: None,
+            descriptors: 1,
+            reading: Reading::Granted,
+            library_path: Vec::new(),
+            grants,
+            accept: vec![Feature::LandlockScope],
+        }
+    }
+
+    fn running() -> Grants {
+        Grants { run: vec!["/bin/true".into()], ..Grants::default() }
+    }
+
+    fn connecting() -> Grants {
+        Grants { connect: vec!["h:1".parse().unwrap()], ..Grants::default() }
+    }
+
+    #[test]
+    fn what_is_needed_follows_from_what_is_granted() {
+        use Feature::{Landlock, LandlockScope, Seccomp, SeccompNotify};
+        assert_eq!(profile(Grants::default()).needed(), [Landlock, Seccomp]);
+        assert_eq!(profile(running()).needed(), [Landlock, Seccomp, LandlockScope]);
+        assert_eq!(profile(connecting()).needed(), [Landlock, Seccomp, SeccompNotify]);
+    }
+
+    #[test]
+    fn what_is_missing_is_what_was_needed_and_is_not_there() {
+        use Feature::{Landlock, LandlockScope, Seccomp, SeccompNotify};
+        let (nothing, run, connect) =
+            (profile(Grants::default()), profile(running()), profile(connecting()));
+        for (profile, landlock, seccomp, notices, missing) in [
+            (&nothing, 7, true, false, vec![]),
+            (&nothing, 3, true, false, vec![]),
+            (&nothing, 2, true, false, vec![Landlock]),
+            (&nothing, 0, false, false, vec![Landlock, Seccomp]),
+            (&run, 6, true, false, vec![]),
+            (&run, 5, true, false, vec![LandlockScope]),
+            (&run, 0, true, false, vec![Landlock, LandlockScope]),
+            (&connect, 6, true, true, vec![]),
+            (&connect, 3, true, false, vec![SeccompNotify]),
+        ] {
+            let confinement = Confinement::of(profile, landlock, seccomp, notices);
+            assert_eq!(confinement.is_full(), missing.is_empty(), "{confinement:?}");
+            assert_eq!(confinement.missing, missing);
+        }
+    }
+
+    #[test]
+    fn only_what_is_accepted_may_be_missing() {
+        let run = profile(running());
+        let missing = |landlock| run.refused(&Confinement::of(&run, landlock, true, false));
+        assert_eq!(missing(7), []);
+        assert_eq!(missing(5), []);
+        assert_eq!(missing(0), [Feature::Landlock]);
+    }
+
+    #[test]
+    fn a_confinement_that_nobody_told_is_none() {
+        let untold = Confinement::default();
+        assert!(!untold.is_full());
+        assert_eq!(untold.to_string(), "Landlock none, seccomp none");
+        let partial = Confinement { landlock: 2, seccomp: true, missing: vec![Feature::Landlock] };
+        assert_eq!(partial.to_string(), "Landlock 2, seccomp full; missing: landlock");
+    }
+
+    #[test]
+    fn a_profile_survives_the_wire_with_paths_that_are_no_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let mut sent = profile(connecting());
+        sent.library_path = vec![std::ffi::OsString::from_vec(vec![b'/', 0xff]).into()];
+        let line = serde_json::to_vec(&sent).unwrap();
+        let got: Profile = serde_json::from_slice(&line).unwrap();
+        assert_eq!(got.library_path, sent.library_path);
+        assert_eq!(got.grants, sent.grants);
+    }
 }
-
-// System calls that libc does not name on every machine. From 424 on, all machines share the numbers.
-const FCHMODAT2: i64 = 452;
-const SETXATTRAT: i64 = 463;
-const REMOVEXATTRAT: i64 = 466;
-const FILE_SETATTR: i64 = 469;
-
-/// The system calls whose first argument names a process, and that are denied unless it is 0: this one.
-const OWN_PROCESS_ONLY: &[i64] = &[
-    libc::SYS_prlimit64,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_setattr,
-    libc::SYS_sched_setparam,
-    libc::SYS_sched_setscheduler,
-];
-
-/// The system calls that are denied.
-const DENIED: &[i64] = &[
-    // Network. Reading and writing the inherited socket pair needs none of these.
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
-    // Programs and processes.
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-    // Leaving the session or the group.
-    libc::SYS_setpgid,
-    libc::SYS_setsid,
-    // Others' processes.
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_setpriority,
-    libc::SYS_ioprio_set,
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
-    // Memory, semaphores and queues that others share, or that outlive the process.
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_shmctl,
-    libc::SYS_semget,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_semctl,
-    libc::SYS_msgget,
-    libc::SYS_msgsnd,
-    libc::SYS_msgrcv,
-    libc::SYS_msgctl,
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
-    // Truncation, which Landlock covers only since its third version.
-    libc::SYS_truncate,
-    // File metadata, which Landlock does not cover.
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    FCHMODAT2,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chown,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_lchown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utime,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utimes,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_futimesat,
-    libc::SYS_utimensat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-    SETXATTRAT,
-    REMOVEXATTRAT,
-    FILE_SETATTR,
-    // Kernel side doors.
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_chroot,
-    libc::SYS_pivot_root,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_bpf,
-    libc::SYS_userfaultfd,
-    libc::SYS_perf_event_open,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-];

@@ -9,7 +9,7 @@ mod compile;
 mod confinement;
 mod crowds;
 mod damage;
-mod factories;
+pub mod factories;
 mod files;
 mod forge;
 mod images;

@@ -25,3 +25,4 @@ mod support;
 mod template;
 mod tidy;
 mod token_cli;
+mod worker;

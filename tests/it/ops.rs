@@ -227,8 +227,8 @@ fn the_unit_waits_longer_than_the_daemon_drains() {
 fn the_unit_allows_what_confinement_needs() {
     // Without these the child of a dry run would run unconfined, and say so only in a warning.
     let allowed = unit_values("SystemCallFilter").join(" ");
-    for call in ["@system-service", "landlock_create_ruleset", "landlock_restrict_self", "seccomp"]
-    {
+    let rules = ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"];
+    for call in rules.into_iter().chain(["@system-service", "seccomp"]) {
         assert!(allowed.split(' ').any(|one| one == call), "{call}");
     }
     // The store names its owner by the boot id, which is not in the part of /proc about processes.

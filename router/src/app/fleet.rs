@@ -10,7 +10,9 @@ use super::error::Error;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Workers};
 use crate::grant::Isolation;
-use crate::loader::{Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink};
+use crate::loader::{
+    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
+};
 use crate::policy::Law;
 use crate::registry::Registry;
 use crate::secret::{Secrets, secret_values};
@@ -39,7 +41,7 @@ pub(super) struct Fleet {
 struct Member {
     entry: AdapterEntry,
     /// What held for it when it was made.
-    workers: Workers,
+    placement: Placement,
     config: Value,
     adapter: Adapter,
 }
@@ -100,11 +102,11 @@ impl Fleet {
     ) -> Result<Self, Error> {
         let all = &config.workers;
         let loaded = wanted.iter().map(|(entry, config)| {
-            let workers = all.of(entry);
-            let adapter = same(loader, before, (entry, &workers), config)
-                .map_or_else(|| loader.load(&load_request(entry, config)), Ok);
+            let placement = Placement::of(entry, all);
+            let adapter = same(loader, before, (entry, &placement), config)
+                .map_or_else(|| load(loader, (entry, &placement), config), Ok);
             let adapter = adapter.map_err(|error| without(&secrets, &error))?;
-            Ok(Member { entry: (*entry).clone(), workers, config: config.clone(), adapter })
+            Ok(Member { entry: (*entry).clone(), placement, config: config.clone(), adapter })
         });
         let mut members = loaded.collect::<Result<Vec<Member>, Error>>()?;
         let mut passed_over = Vec::new();
@@ -161,30 +163,34 @@ fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'
     }
 }
 
+fn load(
+    loader: &Loader,
+    (entry, placement): (&AdapterEntry, &Placement),
+    config: &Value,
+) -> Result<Adapter, AdapterLoadError> {
+    let loader = Loader { placement: placement.clone(), ..loader.clone() };
+    loader.load(&load_request(entry, config))
+}
+
 /// Returns the adapter that was made of the same bytes in the same way, and runs in the same place.
 fn same(
     loader: &Loader,
     before: Option<&Fleet>,
-    (entry, workers): (&AdapterEntry, &Workers),
+    (entry, placement): (&AdapterEntry, &Placement),
     config: &Value,
 ) -> Option<Adapter> {
+    let inline = |placement: &Placement| placement.isolation == Isolation::Inline;
     let member = before?.members.iter().find(|member| {
         let AdapterEntry { factory_ref, id, pin, .. } = &member.entry;
+        // What runs here has no process of its own that anything else could hold for.
+        let same_place =
+            member.placement == *placement || inline(&member.placement) && inline(placement);
         (factory_ref, id, pin) == (&entry.factory_ref, &entry.id, &entry.pin)
             && member.config == *config
-            && same_place((&member.entry, &member.workers), (entry, workers))
+            && same_place
     })?;
     let now = loader.digest(&load_request(entry, config)).ok()?;
     (member.adapter.digest() == now).then(|| member.adapter.clone())
-}
-
-/// Says whether an adapter runs where it ran before, and may reach there what it might.
-fn same_place(before: (&AdapterEntry, &Workers), now: (&AdapterEntry, &Workers)) -> bool {
-    match (before.1.isolation, now.1.isolation) {
-        // It has no process of its own that anything else could hold for.
-        (Isolation::Inline, Isolation::Inline) => true,
-        _ => before.1 == now.1 && before.0.grants == now.0.grants,
-    }
 }
 
 /// Loads what can be loaded without a configuration, and tells what cannot.
@@ -201,16 +207,16 @@ fn beside(
         }
         let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
         let config = Value::Object(serde_json::Map::new());
-        let workers = all.of(&entry);
-        let known = same(loader, before, (&entry, &workers), &config);
-        match known.map_or_else(|| loader.load(&load_request(&entry, &config)), Ok) {
+        let placement = Placement::of(&entry, all);
+        let known = same(loader, before, (&entry, &placement), &config);
+        match known.map_or_else(|| load(loader, (&entry, &placement), &config), Ok) {
             Ok(adapter) => {
                 let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
                 if members.iter().any(taken) {
                     let why = format!("there is another adapter '{}'", adapter.adapter_id());
                     passed_over.push((listed.factory_ref, why));
                 } else {
-                    members.push(Member { entry, workers, config, adapter });
+                    members.push(Member { entry, placement, config, adapter });
                 }
             }
             Err(error) => passed_over.push((listed.factory_ref, error.to_string())),

@@ -60,7 +60,6 @@ pub fn inspect(
 
 fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
     let record = &opened.record;
-    let confinement = &observations.confinement;
     LibraryFacts {
         path: opened.path.display().to_string(),
         sha256: opened.digest().to_string(),
@@ -69,7 +68,7 @@ fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
         sdk: record.sdk.clone(),
         package: format!("{} {}", record.package, record.version),
         factories: opened.records().iter().map(|record| record.factory.clone()).collect(),
-        confinement: format!("landlock {}, seccomp {}", confinement.landlock, confinement.seccomp),
+        confinement: observations.confinement.to_string(),
     }
 }
 

@@ -424,7 +424,7 @@ fn instances_independent(candidate: &Candidate<'_>) -> Outcome {
 
 fn tried_confined(candidate: &Candidate<'_>) -> Outcome {
     let confinement = &candidate.observations.confinement;
-    let state = format!("Landlock {}, seccomp {}", confinement.landlock, confinement.seccomp);
+    let state = confinement.to_string();
     if confinement.is_full() { Outcome::Pass(state) } else { Outcome::Warn(state) }
 }
 

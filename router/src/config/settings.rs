@@ -93,17 +93,6 @@ impl Workers {
     pub const MIN_MEMORY: u64 = 64 * 1024 * 1024;
     /// The most bytes of address space: a tebibyte.
     pub const MAX_MEMORY: u64 = 1024 * 1024 * 1024 * 1024;
-
-    /// Returns what holds for one adapter, which may say some of it itself.
-    #[must_use]
-    pub fn of(&self, entry: &AdapterEntry) -> Self {
-        Self {
-            isolation: entry.isolation.unwrap_or(self.isolation),
-            processes: entry.processes.unwrap_or(self.processes),
-            memory: entry.memory.unwrap_or(self.memory),
-            ..self.clone()
-        }
-    }
 }
 
 impl Default for Workers {

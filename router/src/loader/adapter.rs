@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
-use nexus_router_abi::{Answer, CompletionV1, CompletionV1_TO};
+use nexus_router_abi::{Answer, CompletionBox, CompletionV1, CompletionV1_TO};
 use nexus_router_sdk::{AdapterError, Capability, Object, code};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::description::Description;
 use super::library::{Instance, text_of};
+use super::placement::Confined;
 use crate::digest::Digest;
+use crate::worker::{self, Ending, Refusal, Team, Ticket};
 
 /// A longer answer is refused. Read into values, it may take a hundred times its length.
 pub(super) const MAX_ANSWER: usize = 16 * 1024 * 1024;
@@ -27,10 +29,12 @@ struct Inner {
     factory_ref: String,
     description: Description,
     backing: Backing,
+    confined: Confined,
 }
 
 enum Backing {
     Library { instance: Instance, digest: Digest },
+    Team { team: Team, digest: Digest },
     Null,
 }
 
@@ -101,6 +105,7 @@ impl Adapter {
                 factory_ref: Self::NULL_REF.to_owned(),
                 description,
                 backing: Backing::Null,
+                confined: Confined::inline(),
             }),
         }
     }
@@ -113,7 +118,19 @@ impl Adapter {
     ) -> Self {
         let backing = Backing::Library { instance, digest };
         let factory_ref = factory_ref.to_owned();
-        Self { inner: Arc::new(Inner { factory_ref, description, backing }) }
+        let confined = Confined::inline();
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
+    }
+
+    pub(super) fn of_team(
+        factory_ref: &str,
+        description: Description,
+        team: Team,
+        digest: Digest,
+        confined: Confined,
+    ) -> Self {
+        let (factory_ref, backing) = (factory_ref.to_owned(), Backing::Team { team, digest });
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
     }
 
     /// Returns the identifier of the instance.
@@ -140,6 +157,33 @@ impl Adapter {
         self.inner.description.starts_at_once
     }
 
+    /// Says whether starting a call takes the thread until the call is over.
+    pub(crate) fn blocks(&self) -> bool {
+        matches!(self.inner.backing, Backing::Library { .. }) && !self.starts_at_once()
+    }
+
+    /// Returns where it runs, and how it is confined there.
+    #[must_use]
+    pub fn confined(&self) -> &Confined {
+        &self.inner.confined
+    }
+
+    /// Tells how its workers do, if it has any.
+    #[must_use]
+    pub fn workers(&self) -> Option<Workers> {
+        let Backing::Team { team, .. } = &self.inner.backing else { return None };
+        let worker::Report { state, processes, restarts, last_end, left } = team.report();
+        Some(Workers { state, processes, restarts, last_end, left })
+    }
+
+    /// Lets it out of quarantine. False if it was not in it.
+    pub fn release(&self) -> bool {
+        match &self.inner.backing {
+            Backing::Team { team, .. } => team.release(),
+            _ => false,
+        }
+    }
+
     /// Returns the ref that it was loaded from.
     #[must_use]
     pub fn factory_ref(&self) -> &str {
@@ -150,7 +194,7 @@ impl Adapter {
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         match &self.inner.backing {
-            Backing::Library { digest, .. } => Some(*digest),
+            Backing::Library { digest, .. } | Backing::Team { digest, .. } => Some(*digest),
             Backing::Null => None,
         }
     }
@@ -163,50 +207,159 @@ impl Adapter {
     pub fn call(&self, call: &Call<'_>) -> Result<Object, AdapterError> {
         match &self.inner.backing {
             Backing::Library { instance, .. } => instance.call(&call.request(), read_answer),
+            Backing::Team { .. } => {
+                let (answer, answered) = std::sync::mpsc::sync_channel(1);
+                self.start(call, move |result| drop(answer.send(result)));
+                answered.recv().unwrap_or_else(|_| Err(AdapterError::bug("the call was lost")))
+            }
             Backing::Null => Ok(null_output(call)),
         }
     }
 
-    /// Starts a call; `done` gets the answer, perhaps on another thread, perhaps before this returns.
+    /// Starts a call; `done` gets the answer, perhaps on another thread, perhaps before this returns. It must
+    /// not wait: others' answers may come on the same thread.
     pub fn start(
         &self,
         call: &Call<'_>,
         done: impl FnOnce(Result<Object, AdapterError>) + Send + 'static,
     ) {
-        let Backing::Library { instance, .. } = &self.inner.backing else {
-            return done(Ok(null_output(call)));
-        };
-        let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
-        let receiver = Receiver { done: Some(done) };
-        instance.start(&call.request(), CompletionV1_TO::from_value(receiver, TD_Opaque));
+        match &self.inner.backing {
+            Backing::Null => done(Ok(null_output(call))),
+            Backing::Library { instance, .. } => {
+                let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
+                instance.start(&call.request(), completion(done));
+            }
+            Backing::Team { team, .. } => {
+                let done = Box::new(|answer| {
+                    done(of_worker(answer).and_then(|text| read_answer(Ok(&text))));
+                });
+                drop(team.call(call.call_id.unwrap_or_default(), &call.request(), done));
+            }
+        }
     }
 
     /// Starts a call that is text already; `done` gets the answer's text, as it crossed the ABI.
     pub(crate) fn start_text(
         &self,
+        call_id: &str,
         request: &str,
         done: impl FnOnce(Result<String, AdapterError>) + Send + 'static,
-    ) {
-        let Backing::Library { instance, .. } = &self.inner.backing else {
-            return done(Err(AdapterError::bug("the built-in adapter has no calls")));
-        };
-        let done = Box::new(|answer: Result<&str, &str>| {
-            done(match answer {
-                Ok(text) => checked_length(text).map(|()| text.to_owned()),
-                Err(error) => Err(read_error(error)),
-            });
-        });
-        let receiver = Receiver { done: Some(done) };
-        instance.start(request, CompletionV1_TO::from_value(receiver, TD_Opaque));
+    ) -> Started {
+        match &self.inner.backing {
+            Backing::Null => done(Err(AdapterError::bug("the built-in adapter has no calls"))),
+            Backing::Library { instance, .. } => {
+                let done = Box::new(|answer: Result<&str, &str>| {
+                    done(match answer {
+                        Ok(text) => checked_length(text).map(|()| text.to_owned()),
+                        Err(error) => Err(read_error(error)),
+                    });
+                });
+                instance.start(request, completion(done));
+            }
+            Backing::Team { team, .. } => {
+                let done = Box::new(|answer| done(of_worker(answer)));
+                return Started::InWorker(team.call(call_id, request, done));
+            }
+        }
+        Started::Here
     }
 
     /// Asks a call to end early. An unknown id is no error.
     pub fn cancel(&self, call_id: &str) {
-        if let Backing::Library { instance, .. } = &self.inner.backing {
-            instance.cancel(call_id);
+        match &self.inner.backing {
+            Backing::Library { instance, .. } => instance.cancel(call_id),
+            Backing::Team { team, .. } => team.cancel(call_id),
+            Backing::Null => {}
         }
     }
 }
+
+/// A call that was started.
+pub(crate) enum Started {
+    /// In this process.
+    Here,
+    /// In a worker.
+    InWorker(Ticket),
+}
+
+impl Started {
+    /// Gives up on a call that did not end when it was told to. In a worker it is ended with it; in this
+    /// process nothing can be done.
+    pub(crate) fn abandon(&self) {
+        if let Self::InWorker(ticket) = self {
+            ticket.abandon();
+        }
+    }
+}
+
+/// How the workers of an adapter do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// `idle`, `starting`, `serving`, `waiting` or `quarantined`.
+    pub state: &'static str,
+    /// The ids of the processes that serve.
+    pub processes: Vec<u32>,
+    /// Workers that were started after another had ended.
+    pub restarts: u64,
+    /// How the last one ended.
+    pub last_end: Option<String>,
+    /// How long no worker is started.
+    pub left: Option<Duration>,
+}
+
+/// Reads the answer of a worker.
+fn of_worker(answer: worker::Answer) -> Result<String, AdapterError> {
+    match answer {
+        worker::Answer::Output(text) => checked_length(&text).map(|()| text),
+        worker::Answer::Error(text) => Err(read_error(&text)),
+        worker::Answer::Lost(ending) => Err(lost(&ending)),
+        worker::Answer::Refused(refusal) => Err(refused(refusal)),
+    }
+}
+
+/// Makes the error of a call whose worker is gone.
+fn lost(ending: &Ending) -> AdapterError {
+    let message = format!("the adapter {ending} while it carried out the call");
+    let crashed = |details| AdapterError::bug_with_code(CRASHED, message.clone()).details(details);
+    match ending {
+        Ending::Crashed { signal } => crashed(serde_json::json!({ "signal": signal })),
+        Ending::Exited { code } => crashed(serde_json::json!({ "exit_code": code })),
+        Ending::Garbled { how } => crashed(serde_json::json!({ "broke": how })),
+        Ending::Flooded => AdapterError::operational(code::OUTPUT_TOO_LARGE, message),
+        Ending::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
+        Ending::Stopped => AdapterError::operational(code::CANCELLED, message),
+    }
+}
+
+/// Makes the error of a call that was not made because there is no worker.
+fn refused(refusal: Refusal) -> AdapterError {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let unavailable = |message: String| AdapterError::operational(UNAVAILABLE, message);
+    let (error, details) = match refusal {
+        Refusal::Quarantined { left, crashes, last } => (
+            AdapterError::operational(
+                QUARANTINED,
+                format!("the adapter is in quarantine after {crashes} crashes; it last {last}"),
+            ),
+            serde_json::json!({ "retry_after_ms": milliseconds(left) }),
+        ),
+        Refusal::Pausing { left, last } => (
+            unavailable(format!("the adapter {last}; it is started again in a moment")),
+            serde_json::json!({ "retry_after_ms": milliseconds(left) }),
+        ),
+        Refusal::Unstartable { why } => {
+            (unavailable(format!("the adapter cannot be started: {why}")), serde_json::json!({}))
+        }
+        Refusal::Closed => {
+            (unavailable("the adapter is not there any more".to_owned()), serde_json::json!({}))
+        }
+    };
+    error.details(details).details(serde_json::json!({ "called": false }))
+}
+
+const CRASHED: &str = "ADAPTER_CRASHED";
+const UNAVAILABLE: &str = "ADAPTER_UNAVAILABLE";
+const QUARANTINED: &str = "ADAPTER_QUARANTINED";
 
 impl Drop for Inner {
     fn drop(&mut self) {
@@ -267,6 +420,11 @@ pub(super) fn read_error(text: &str) -> AdapterError {
 }
 
 type Done = Box<dyn FnOnce(Result<&str, &str>) + Send>;
+
+/// Makes the receiver of an answer, as it crosses the ABI.
+pub(super) fn completion(done: Done) -> CompletionBox {
+    CompletionV1_TO::from_value(Receiver { done: Some(done) }, TD_Opaque)
+}
 
 /// The host's end of a started call.
 struct Receiver {

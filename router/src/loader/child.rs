@@ -1,25 +1,26 @@
-//! The child process of a dry run: confines itself, opens the library, and tells what it saw.
+//! The child process of the loader: confines itself, opens the library, and does with it what it is told.
 //!
 //! The host talks to it over a socket that is its standard input. The library gets an empty standard
-//! input instead, and what it prints goes to the host as text for error messages.
+//! input instead, and what it prints goes to the host as text for error messages and the log.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nexus_router_sdk::{AdapterError, code};
 
-use super::adapter::MAX_ANSWER;
+use super::adapter::{MAX_ANSWER, completion};
 use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
-use crate::sandbox;
+use crate::sandbox::{self, Entered};
+use crate::worker::{self, Kind, Reply, Servant, Wire};
 
 /// The first argument that makes the binary a child. Not for people.
 pub const CHILD_ARGUMENT: &str = "__adapter-child";
@@ -30,7 +31,10 @@ const MAX_TEXT: usize = 256 * 1024;
 /// The stack of a thread as most programs make them.
 const STACK: usize = 2 * 1024 * 1024;
 
-/// Runs as the child of a dry run. The `nexus-router` binary does so when its first argument is
+/// The most calls that a worker carries out at once, if each of them needs a thread.
+const MOST_THREADS: usize = 1024;
+
+/// Runs as the child of the loader. The `nexus-router` binary does so when its first argument is
 /// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
 ///
 /// It must be the first thing that `main` does: it closes every descriptor but the standard ones, and
@@ -45,13 +49,21 @@ pub fn run_child() -> ExitCode {
 }
 
 fn work() -> io::Result<()> {
-    let mut line = Vec::new();
-    io::stdin().lock().read_until(b'\n', &mut line)?;
-    let job: Job = serde_json::from_slice(&line)?;
-    let confinement = sandbox::enter(job.limits, job.parent)?;
+    let parent = std::env::args().nth(2).and_then(|parent| parent.parse().ok());
+    let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
+    let job: Job = serde_json::from_slice(&worker::receive_job(io::stdin())?)?;
+    let entered = sandbox::enter(&job.profile, parent);
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
-    let wire = Wire::over_standard_input()?;
-    wire.send(&Message::Confined(confinement))?;
+    let wire = over_standard_input()?;
+    let Entered { confinement, connects } = match entered {
+        Ok(entered) => entered,
+        Err(error) => return say(&wire, &Message::Unfit { why: error.to_string() }),
+    };
+    let missing = job.profile.refused(&confinement);
+    if !missing.is_empty() {
+        return say(&wire, &Message::Unconfined { missing });
+    }
+    say_confined(&wire, &Message::Confined(confinement), connects)?;
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
         let on_thread = || try_library(&job, &wire, &ProcessState::now());
@@ -61,29 +73,50 @@ fn work() -> io::Result<()> {
     });
     let observed = tried??;
     if let Some(observations) = observed {
-        wire.send(&Message::Stage(Stage::Exit))?;
-        wire.send(&Message::Done(observations))?;
+        say(&wire, &Message::Stage(Stage::Exit))?;
+        say(&wire, &Message::Done(observations))?;
     }
     Ok(())
+}
+
+/// Takes the socket from standard input and puts nothing in its place.
+fn over_standard_input() -> io::Result<Wire> {
+    // As a file, it is written with `write`; a stream would use `send`, which is denied by now.
+    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let nothing = File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(Wire::new(socket))
+}
+
+fn say(wire: &Wire, message: &Message) -> io::Result<()> {
+    wire.send(Kind::Said, 0, &serde_json::to_vec(message)?)
+}
+
+/// Says what is in force, and hands over what hears of connects: whoever holds it can answer them.
+fn say_confined(wire: &Wire, message: &Message, connects: Option<OwnedFd>) -> io::Result<()> {
+    match connects {
+        None => say(wire, message),
+        Some(connects) => wire.send_with(Kind::Said, &serde_json::to_vec(message)?, connects),
+    }
 }
 
 /// Goes through the library's life. Nothing is returned when it ended early, as the host then knows.
 fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Option<Observations>> {
     // A failed send shows at the next one; a stage is only the place of a crash.
-    let stage = |stage| drop(wire.send(&Message::Stage(stage)));
+    let stage = |stage| drop(say(wire, &Message::Stage(stage)));
     let path = Path::new(OsStr::from_bytes(&job.library));
     let factory = match Factory::open(path, &job.function, stage) {
         Ok(factory) => factory,
         Err(error) => {
             let reason = error.reason.code().to_owned();
-            wire.send(&Message::Refused { reason, text: error.text })?;
+            say(wire, &Message::Refused { reason, text: error.text })?;
             return Ok(None);
         }
     };
     let create = || -> Result<Instance, String> {
         let wire = wire.clone();
-        let sink = Arc::new(move |notice| drop(wire.send(&Message::Notice(notice))));
-        let made = factory.create(job.adapter_id.as_deref(), &job.config, notice::host(sink));
+        let host = notice::forwarding_host(move |text| drop(wire.send(Kind::Notice, 0, text)));
+        let made = factory.create(job.adapter_id.as_deref(), &job.config, host);
         made.map_err(|error| match error.len() {
             0..=MAX_TEXT => error,
             length => long_error(length, MAX_TEXT),
@@ -93,7 +126,7 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
     let instance = match create() {
         Ok(instance) => instance,
         Err(error) => {
-            wire.send(&Message::FactoryFailed { error })?;
+            say(wire, &Message::FactoryFailed { error })?;
             return Ok(None);
         }
     };
@@ -125,13 +158,42 @@ fn try_library(job: &Job, wire: &Wire, before: &ProcessState) -> io::Result<Opti
                 }
                 answer => answer.map(str::to_owned).map_err(str::to_owned),
             });
-            wire.send(&Message::Answer(answer))?;
+            say(wire, &Message::Answer(answer))?;
+        }
+        Task::Serve => {
+            stage(Stage::Call);
+            let description = observations.description;
+            say(wire, &Message::Serving { description })?;
+            let instance = Arc::new(instance);
+            let servant = Arc::new(Serving(Arc::clone(&instance)));
+            worker::serve(wire.clone(), servant, MOST_THREADS)?;
+            instance.shutdown();
+            return Ok(None);
         }
     }
     stage(Stage::Drop);
     instance.shutdown();
     drop(instance);
     Ok(Some(observations))
+}
+
+/// Carries out the calls of a worker.
+struct Serving(Arc<Instance>);
+
+impl Servant for Serving {
+    fn start(&self, request: &str, reply: Reply) {
+        let done = move |answer: Result<&str, &str>| match answer {
+            Ok(text) | Err(text) if text.len() > MAX_ANSWER => {
+                reply.send(Err(&long_error(text.len(), MAX_ANSWER)));
+            }
+            answer => reply.send(answer),
+        };
+        self.0.start(request, completion(Box::new(done)));
+    }
+
+    fn cancel(&self, call_id: &str) {
+        self.0.cancel(call_id);
+    }
 }
 
 /// Returns the description, or the description of why it is not passed on.
@@ -159,25 +221,4 @@ fn difference(first: &str, second: &Result<Instance, String>) -> Option<String> 
     };
     (second != first)
         .then(|| format!("the first describes itself as {first}, the second as {second}"))
-}
-
-/// The child's end of the socket.
-#[derive(Clone)]
-struct Wire(Arc<Mutex<File>>);
-
-impl Wire {
-    /// Takes the socket from standard input and puts nothing in its place.
-    fn over_standard_input() -> io::Result<Self> {
-        // As a file, it is written with `write`; a stream would use `send`, which is denied by now.
-        let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let nothing = File::open("/dev/null")?;
-        rustix::stdio::dup2_stdin(&nothing)?;
-        Ok(Self(Arc::new(Mutex::new(socket))))
-    }
-
-    fn send(&self, message: &Message) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
-    }
 }

@@ -75,6 +75,37 @@ pub fn log_notices() -> NoticeSink {
     })
 }
 
+/// Reads a notice as it crossed the ABI; none if it is not understood.
+pub(super) fn read(text: &[u8]) -> Option<Notice> {
+    match serde_json::from_slice(text) {
+        Ok(notice) => Some(notice),
+        Err(error) => {
+            tracing::debug!(%error, "adapter notice dropped: not understood");
+            None
+        }
+    }
+}
+
+/// Makes the host that an adapter is given in a process of its own: notices go on as they are.
+pub(super) fn forwarding_host(forward: impl Fn(&[u8]) + Send + Sync + 'static) -> HostBox {
+    HostV1_TO::from_value(ForwardingHost(forward), TD_Opaque)
+}
+
+struct ForwardingHost<F>(F);
+
+impl<F: Fn(&[u8]) + Send + Sync> HostV1 for ForwardingHost<F> {
+    fn notify(&self, notice: RStr<'_>) {
+        // Whoever is told drops what is too long; it need not be sent.
+        if notice.len() <= MAX_NOTICE {
+            (self.0)(notice.as_str().as_bytes());
+        }
+    }
+
+    fn ask(&self, _: RStr<'_>) -> Answer {
+        unanswered()
+    }
+}
+
 /// Makes the host that an adapter is given.
 pub(super) fn host(sink: NoticeSink) -> HostBox {
     HostV1_TO::from_value(SinkHost(sink), TD_Opaque)
@@ -89,21 +120,21 @@ impl HostV1 for SinkHost {
             tracing::warn!(bytes = text.len(), "adapter notice dropped: too long");
             return;
         }
-        match serde_json::from_str(text) {
-            // A panic of the host's own sink must not unwind into the adapter.
-            Ok(notice) => {
-                let told = std::panic::AssertUnwindSafe(|| (self.0)(notice));
-                if std::panic::catch_unwind(told).is_err() {
-                    tracing::error!("the host's notice sink panicked");
-                }
+        // A panic of the host's own sink must not unwind into the adapter.
+        if let Some(notice) = read(text.as_bytes()) {
+            let told = std::panic::AssertUnwindSafe(|| (self.0)(notice));
+            if std::panic::catch_unwind(told).is_err() {
+                tracing::error!("the host's notice sink panicked");
             }
-            Err(error) => tracing::debug!(%error, "adapter notice dropped: not understood"),
         }
     }
 
     fn ask(&self, _: RStr<'_>) -> Answer {
-        let error = AdapterError::operational(code::UNSUPPORTED, "this host answers no requests");
-        let text = serde_json::to_string(&error).unwrap_or_default();
-        Answer::RErr(text.into())
+        unanswered()
     }
+}
+
+fn unanswered() -> Answer {
+    let error = AdapterError::operational(code::UNSUPPORTED, "this host answers no requests");
+    Answer::RErr(serde_json::to_string(&error).unwrap_or_default().into())
 }

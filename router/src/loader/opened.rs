@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::adapter::read_error;
 use super::config_schema::ConfigOutcome;
 use super::description::{self, Description};
-use super::dry_run::Ending;
 use super::elf;
 use super::error::{AdapterLoadError, Reason};
 use super::factory_ref::FactoryRef;
+use super::hearing::Halt;
 use super::image::{self, Image};
 use super::library::{OPEN_REASONS, Stage};
 use super::manifest::{self, ManifestView};
@@ -20,6 +20,7 @@ use super::notice::Notice;
 use super::versions;
 use crate::digest::Digest;
 use crate::secret::Secrets;
+use crate::worker::Ending;
 
 /// A hint lists no more factories than these.
 const MAX_SHOWN: usize = 20;
@@ -174,24 +175,33 @@ impl Opened {
         serde_json::from_value(self.secrets.scrub_value(&value)).unwrap_or_else(|_| notice.clone())
     }
 
-    /// Tells how a child ended that did not end well.
-    pub(super) fn failed(
+    /// Tells why a child did not do what it was to do.
+    pub(super) fn halted(
         &self,
-        ending: &Ending,
+        halt: &Halt,
         stage: Option<Stage>,
         printed: &str,
     ) -> AdapterLoadError {
-        let (reason, cause_type) = match ending {
-            Ending::Refused { reason, text } => {
+        let module = self.factory_ref.module();
+        let ending = match halt {
+            Halt::Refused { reason, text } => {
                 // The child is believed only what opening can end with.
                 let known = OPEN_REASONS.iter().find(|known| known.code() == reason);
                 return self.refused(known.copied().unwrap_or(Reason::OpenFailed), text);
             }
-            Ending::FactoryFailed { error } => return self.factory_failed(error),
+            Halt::FactoryFailed { error } => return self.factory_failed(error),
+            Halt::Unconfined { .. } | Halt::Unfit { .. } => {
+                return self.fail(Reason::SandboxUnavailable, format!("module '{module}' {halt}"));
+            }
+            Halt::Ended(ending) => ending,
+        };
+        let (reason, cause_type) = match ending {
             Ending::Crashed { .. } => (Reason::LibraryCrashed, "signal"),
             Ending::Exited { .. } => (Reason::LibraryExited, "exit"),
             Ending::TimedOut { .. } => (Reason::LibraryTimedOut, "timeout"),
-            Ending::Flooded => (Reason::LibraryCrashed, "flood"),
+            Ending::Flooded | Ending::Garbled { .. } | Ending::Stopped => {
+                (Reason::LibraryCrashed, "wire")
+            }
         };
         let Some(stage) = stage else {
             let message = format!("the helper for the dry run {ending} and never answered");
@@ -199,8 +209,7 @@ impl Opened {
                 .fail(Reason::DryRunUnavailable, message)
                 .caused_by(cause_type, ending.to_string());
         };
-        let mut message =
-            format!("module '{}' {ending} {}", self.factory_ref.module(), stage.doing());
+        let mut message = format!("module '{module}' {ending} {}", stage.doing());
         if let Some(line) = last_line(printed) {
             message.push_str(&format!("; it printed: {}", self.scrub(line)));
         }

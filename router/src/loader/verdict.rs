@@ -8,11 +8,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use nexus_router_sdk::{Object, canonical};
+use nexus_router_sdk::canonical;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::cache::{private_directory, remove_unused, write_whole};
+use super::cache::{self, private_directory, remove_unused, write_whole};
+use super::opened::Opened;
 use crate::digest::Digest;
+
+/// What was seen is a description and a confinement.
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The place of one verdict.
 pub(super) struct Verdict {
@@ -21,38 +27,39 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Names the verdict on a factory of a library with a configuration.
+    /// Names the verdict on a factory of a library with a configuration, in a place.
     pub(super) fn of(
         cache_dir: &Path,
         helper: &Path,
-        library: Digest,
-        function: &str,
-        adapter_id: Option<&str>,
-        config: &Object,
+        opened: &Opened,
+        place: &str,
     ) -> io::Result<Self> {
-        let config = canonical::to_string(&Value::Object(config.clone()));
+        let config = canonical::to_string(&Value::Object(opened.config.config.clone()));
+        let adapter_id = opened.adapter_id.as_deref();
         let key = Digest::of_parts(&[
-            library.to_string().as_bytes(),
-            function.as_bytes(),
+            opened.digest().to_string().as_bytes(),
+            opened.factory_ref.function().as_bytes(),
             format!("{adapter_id:?}").as_bytes(),
             Digest::of(config.as_bytes()).to_string().as_bytes(),
             build_of(helper)?.as_bytes(),
+            place.as_bytes(),
         ]);
         let directory = cache_dir.join("verdicts");
         Ok(Self { file: directory.join(key.to_string()), directory })
     }
 
-    /// Says whether the dry run is known to go well.
-    pub(super) fn is_good(&self) -> bool {
-        private_directory(&self.directory).is_ok()
-            && fs::symlink_metadata(&self.file).is_ok_and(|metadata| metadata.is_file())
+    /// Returns what was seen when it went well, if it is known to.
+    pub(super) fn recall<T: DeserializeOwned>(&self) -> Option<T> {
+        private_directory(&self.directory).ok()?;
+        let file = cache::open(&self.file, MAX_BYTES).ok()?;
+        serde_json::from_reader(io::BufReader::new(file)).ok()
     }
 
-    /// Remembers that the dry run went well. Failing to is no harm: it is run again.
-    pub(super) fn remember(&self) {
+    /// Remembers that it went well, and what was seen. Failing to is no harm: it is tried again.
+    pub(super) fn remember(&self, seen: &impl Serialize) {
         let written = private_directory(&self.directory).and_then(|()| {
             remove_unused(&self.directory);
-            write_whole(&self.file, b"ok\n", 0o400)
+            write_whole(&self.file, &serde_json::to_vec(seen)?, 0o400)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "verdict not remembered");

@@ -1,10 +1,10 @@
-//! The wire between the loader and its child process: what they say to each other, one JSON line each.
+//! What the loader and its child process say to each other: a job, and messages on the way.
 
 use serde::{Deserialize, Serialize};
 
 use super::library::Stage;
-use super::notice::Notice;
-use crate::sandbox::{Confinement, Limits};
+use crate::grant::Feature;
+use crate::sandbox::{Confinement, Profile};
 
 /// What the child is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,9 +16,7 @@ pub(super) struct Job {
     /// The configuration's JSON text, as it crosses the ABI.
     pub(super) config: String,
     pub(super) task: Task,
-    pub(super) limits: Limits,
-    /// The process that must outlive the child.
-    pub(super) parent: u32,
+    pub(super) profile: Profile,
 }
 
 /// How much the child is to do.
@@ -31,26 +29,33 @@ pub(super) enum Task {
     Examine,
     /// The same, with a call in between. The text is the request as it crosses the ABI.
     Call { request: String },
+    /// Open, make, describe, and carry out calls for as long as there is somebody who makes them.
+    Serve,
 }
 
 /// What the child says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
-    /// The child is confined, and no foreign code has run yet.
+    /// The child is confined, and no foreign code has run yet. The descriptor that hears of connects may
+    /// come with it.
     Confined(Confinement),
+    /// The child does not go on, because it cannot be confined.
+    Unconfined { missing: Vec<Feature> },
+    /// The child does not go on, because confining it failed.
+    Unfit { why: String },
     /// The next step is about to be taken.
     Stage(Stage),
     /// The library could not be opened.
     Refused { reason: String, text: String },
     /// The factory returned this error text.
     FactoryFailed { error: String },
-    /// The adapter told the host something.
-    Notice(Notice),
     /// The answer to the call: the output's or the error's text.
     Answer(Result<String, String>),
     /// The work is done.
     Done(Observations),
+    /// Calls can be made. The text is the instance's description.
+    Serving { description: String },
 }
 
 /// What the child saw.

@@ -1,0 +1,91 @@
+//! What befalls the workers of an adapter, for the log, the metrics and the audit.
+
+use std::sync::Arc;
+
+use crate::worker;
+
+/// Something that befell the workers of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// The adapter.
+    pub adapter_id: String,
+    /// What it was.
+    pub kind: IncidentKind,
+    /// What happened, for people. No secrets.
+    pub text: String,
+}
+
+/// The kinds of incidents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IncidentKind {
+    /// A worker ended that should not have.
+    Crashed,
+    /// A worker was ended because a call did not end when it was told to.
+    Stuck,
+    /// A worker could not be started.
+    NotStarted,
+    /// No worker is started for a while.
+    Quarantined,
+    /// The quarantine is over.
+    Released,
+}
+
+impl IncidentKind {
+    /// Every kind, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[
+        ("crashed", Self::Crashed),
+        ("stuck", Self::Stuck),
+        ("not_started", Self::NotStarted),
+        ("quarantined", Self::Quarantined),
+        ("released", Self::Released),
+    ];
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Stuck => "stuck",
+            Self::NotStarted => "not_started",
+            Self::Quarantined => "quarantined",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// A receiver of incidents. It must not wait.
+pub type IncidentSink = Arc<dyn Fn(&Incident) + Send + Sync>;
+
+/// Returns the sink that writes incidents to the log.
+#[must_use]
+pub fn log_incidents() -> IncidentSink {
+    Arc::new(|Incident { adapter_id, kind, text }| match kind {
+        IncidentKind::Quarantined => tracing::error!(adapter_id, "adapter {text}"),
+        IncidentKind::Released => tracing::info!(adapter_id, "adapter {text}"),
+        _ => tracing::warn!(adapter_id, "adapter {text}"),
+    })
+}
+
+impl Incident {
+    pub(super) fn of(adapter_id: &str, incident: &worker::Incident) -> Self {
+        let (kind, text) = match incident {
+            worker::Incident::Crashed { ending, lost } => {
+                (IncidentKind::Crashed, format!("{ending}; calls lost: {lost}"))
+            }
+            worker::Incident::Stuck => {
+                (IncidentKind::Stuck, "did not end a call when it was told to".to_owned())
+            }
+            worker::Incident::NotStarted { why } => {
+                (IncidentKind::NotStarted, format!("could not be started: {why}"))
+            }
+            worker::Incident::Quarantined { time, crashes } => (
+                IncidentKind::Quarantined,
+                format!("is in quarantine for {}s after {crashes} crashes", time.as_secs()),
+            ),
+            worker::Incident::Released => {
+                (IncidentKind::Released, "is out of quarantine".to_owned())
+            }
+        };
+        Self { adapter_id: adapter_id.to_owned(), kind, text }
+    }
+}

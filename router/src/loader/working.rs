@@ -1,0 +1,241 @@
+//! An adapter in workers: how each of them is started, and what its team is made of.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::child::CHILD_ARGUMENT;
+use super::error::{AdapterLoadError, Reason};
+use super::hearing::{Halt, Hearing};
+use super::library::Stage;
+use super::notice::{self, Notice};
+use super::opened::Opened;
+use super::placement::Confined;
+use super::verdict::Verdict;
+use super::wire::{Job, Task};
+use super::{Adapter, Incident, Loader, Placement, helper_error};
+use crate::grant::Grants;
+use crate::sandbox::{Profile, Reading};
+use crate::worker::broker;
+use crate::worker::{self, Begun, Ending, Followed, Makeup, Process, Recipe, Rules, Team};
+
+/// Descriptors that a worker may have.
+const DESCRIPTORS: u64 = 1024;
+/// What a worker prints goes to the log, but no more than so many texts a second.
+const PRINTED_RATE: u32 = 20;
+
+/// A worker that serves, and what it said on the way.
+struct Started {
+    begun: Begun,
+    description: String,
+    confined: Confined,
+}
+
+/// How a worker did not come to serve.
+struct Failed {
+    halt: Halt,
+    stage: Option<Stage>,
+    printed: String,
+}
+
+/// Loads an adapter into workers. One that is known to load is started when it is first called.
+pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLoadError> {
+    let factory_ref = opened.factory_ref.as_str().to_owned();
+    let program = loader.helper(&opened)?.to_owned();
+    let unusable = |error: &std::io::Error| helper_error(&factory_ref, &program, error);
+    let grants = granted(loader, &opened)?;
+    let profile = profile(loader, &opened, grants.clone());
+    let place = serde_json::to_string(&profile).unwrap_or_default();
+    let verdict =
+        Verdict::of(&loader.cache_dir, &program, &opened, &place).map_err(|e| unusable(&e))?;
+    let known = verdict.recall::<Known>();
+    let job = opened.job(Task::Serve, profile);
+    let recipe = Recipe {
+        program: program.clone(),
+        argument: CHILD_ARGUMENT,
+        environment: environment(loader, &grants),
+        job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
+    };
+    let label = opened.label();
+    let start_timeout = loader.placement.start_timeout;
+    let start = move || start(&recipe, start_timeout, &grants, &label);
+    let (first, description, confined) = match known {
+        Some(Known { description, confined }) => (None, description, confined),
+        None => {
+            let Started { begun, description, confined } = start()
+                .map_err(|error| unusable(&error))?
+                .map_err(|failed| opened.halted(&failed.halt, failed.stage, &failed.printed))?;
+            (Some(begun), description, confined)
+        }
+    };
+    let admitted = opened.admit(&description)?;
+    opened.check_id(&admitted)?;
+    if first.is_some() {
+        verdict.remember(&Known { description: description.clone(), confined: confined.clone() });
+    }
+    let digest = opened.digest();
+    let adapter_id = admitted.adapter_id.clone();
+    tracing::info!(adapter = %adapter_id, factory_ref, %digest, ?confined, "adapter admitted");
+    let makeup = makeup(loader, &adapter_id, {
+        let opened = Arc::new(opened);
+        move || match start() {
+            Err(error) => Err(error.to_string()),
+            Ok(Err(Failed { halt, stage, printed })) => {
+                Err(opened.halted(&halt, stage, &printed).to_string())
+            }
+            Ok(Ok(started)) if started.description != description => {
+                Err("it describes itself otherwise than before".to_owned())
+            }
+            Ok(Ok(started)) => Ok(started.begun),
+        }
+    });
+    Ok(Adapter::of_team(&factory_ref, admitted, Team::new(makeup, first), digest, confined))
+}
+
+/// What is remembered of an adapter that loads.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Known {
+    description: String,
+    confined: Confined,
+}
+
+/// Returns what an adapter gets. What it does not declare it does not get, whoever grants it.
+fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError> {
+    let grants = &loader.placement.grants;
+    let declared = opened
+        .view
+        .as_ref()
+        .is_some_and(|view| view.capabilities.iter().any(|capability| capability == "external"));
+    if grants.is_empty() || declared {
+        return Ok(grants.clone());
+    }
+    let message = "something is granted, and the manifest does not declare 'external'";
+    Err(opened.fail(Reason::GrantNotDeclared, message))
+}
+
+fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
+    let Placement { memory, accept_missing, .. } = &loader.placement;
+    Profile {
+        memory: *memory,
+        processor: None,
+        descriptors: DESCRIPTORS,
+        reading: Reading::Granted,
+        library_path: loader.readable(opened),
+        grants,
+        accept: accept_missing.clone(),
+    }
+}
+
+/// Returns all that a worker sees of the environment.
+fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
+    let library_path = loader.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
+    // Names are asked for over connections, which can be granted; there are no datagrams.
+    let names = (!grants.connect.is_empty()).then(|| ("RES_OPTIONS".into(), "use-vc".into()));
+    let granted = grants.env.iter().filter_map(|name| {
+        let value = crate::config::variable(name)?;
+        Some((name.into(), value.into()))
+    });
+    library_path.into_iter().chain(names).chain(granted).collect()
+}
+
+/// Starts a worker, and waits until it serves.
+fn start(
+    recipe: &Recipe,
+    limit: Duration,
+    grants: &Grants,
+    label: &str,
+) -> std::io::Result<Result<Started, Failed>> {
+    let mut process = Process::start(recipe)?;
+    let mut hearing = Hearing::default();
+    let mut broker = None;
+    let followed = process.follow(&recipe.job, Instant::now() + limit, |frame, descriptor| {
+        let flow = hearing.take(frame, descriptor);
+        // Attended to from the start: a factory may connect already.
+        if let Some(listener) = hearing.connects.take() {
+            broker = Some(broker::attend(listener, grants.connect.clone(), label));
+        }
+        flow
+    })?;
+    let broker = match broker.transpose() {
+        Ok(broker) => broker,
+        Err(error) => {
+            let why = format!("its connects cannot be attended to: {error}");
+            let (halt, stage) = (Halt::Unfit { why }, Some(Stage::Start));
+            return Ok(Err(Failed { halt, stage, printed: String::new() }));
+        }
+    };
+    let Hearing { result, stage, confinement, serving, .. } = hearing;
+    let halt = match (followed, result, serving) {
+        (Followed::Enough, None, Some(description)) => {
+            let confinement = confinement.unwrap_or_default();
+            let confined = Confined::worker(&confinement, grants);
+            return Ok(Ok(Started { begun: Begun { process, broker }, description, confined }));
+        }
+        (_, Some(Err(halt)), _) => halt,
+        (Followed::Ended(Some(status)), _, _) => Halt::Ended(Ending::of(status)),
+        (Followed::Ended(None), _, _) => Halt::Ended(Ending::Exited { code: -1 }),
+        (Followed::Late, _, _) => Halt::Ended(Ending::TimedOut { limit }),
+        (Followed::Garbled | Followed::Enough, _, _) => {
+            Halt::Ended(Ending::Garbled { how: "it sent what it should not" })
+        }
+    };
+    process.stop();
+    Ok(Err(Failed { halt, stage, printed: process.take_printed() }))
+}
+
+fn makeup(
+    loader: &Loader,
+    adapter_id: &str,
+    begin: impl Fn() -> Result<Begun, String> + Send + Sync + 'static,
+) -> Makeup {
+    let Placement { processes, crashes, crash_window, quarantine, .. } = loader.placement;
+    let rules = Rules { processes, crashes, window: crash_window, quarantine };
+    let (told, printing) = (loader.notices.clone(), loader.notices.clone());
+    let incidents = loader.incidents.clone();
+    let adapter_id: Arc<str> = adapter_id.into();
+    let rate = Mutex::new((Instant::now(), 0));
+    Makeup {
+        rules,
+        begin: Box::new(begin),
+        notices: Box::new(move |text| {
+            if let Some(notice) = notice::read(text) {
+                told(notice);
+            }
+        }),
+        printed: Box::new(move |text| {
+            let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
+            if rate.0.elapsed() > Duration::from_secs(1) {
+                *rate = (Instant::now(), 0);
+            }
+            rate.1 += 1;
+            if rate.1 <= PRINTED_RATE {
+                let message = format!("printed: {}", text.trim_end());
+                let (level, fields) = ("info".to_owned(), nexus_router_sdk::Object::new());
+                printing(Notice::Log { level, message, fields, call_id: None });
+            }
+        }),
+        incidents: Box::new(move |incident: worker::Incident| {
+            incidents(&Incident::of(&adapter_id, &incident));
+        }),
+    }
+}
+
+impl Opened {
+    /// Returns what a child is told to do.
+    pub(super) fn job(&self, task: Task, profile: Profile) -> Job {
+        Job {
+            library: self.image.copy.as_os_str().as_bytes().to_vec(),
+            function: self.factory_ref.function().to_owned(),
+            adapter_id: self.adapter_id.clone(),
+            config: self.config_text(),
+            task,
+            profile,
+        }
+    }
+
+    /// Returns the name under which people know it before it has said its own.
+    fn label(&self) -> String {
+        self.adapter_id.clone().unwrap_or_else(|| self.factory_ref.as_str().to_owned())
+    }
+}

@@ -1,0 +1,258 @@
+//! Which system calls a confined process may make: filters of seccomp.
+//!
+//! They deny what Landlock does not bound: sockets, processes of others, metadata of files, side doors of the
+//! kernel. What is denied fails with an error instead of killing, because a library that merely tries and
+//! copes is no crash.
+//!
+//! A grant takes as little back as it needs. Modes, owners, times and attributes of files stay out of
+//! reach even where writing is granted, since no rule of Landlock bounds them to the granted places.
+
+use std::collections::BTreeMap;
+
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+use super::notify;
+use super::table::{CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, WRITING};
+use crate::grant::Grants;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Returns the machine for which filters are made here.
+pub(super) fn machine() -> Option<TargetArch> {
+    std::env::consts::ARCH.try_into().ok()
+}
+
+/// Puts filters in force, for this thread and those that it will start. False when the kernel has none.
+pub(super) fn restrict(filters: &[BpfProgram]) -> bool {
+    !filters.is_empty() && filters.iter().all(|filter| seccompiler::apply_filter(filter).is_ok())
+}
+
+/// Returns the filter that turns every connect into a notice.
+pub(super) fn notices(machine: TargetArch) -> Option<BpfProgram> {
+    let connects = BTreeMap::from([(libc::SYS_connect, Vec::new())]);
+    compile(connects, SeccompAction::Trace(notify::MARK), machine)
+}
+
+/// Returns the filters that deny what is not granted. `own` is the id of this process.
+pub(super) fn denials(grants: &Grants, own: u32, machine: TargetArch) -> Option<Vec<BpfProgram>> {
+    let denied = denied(grants, own)?;
+    // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
+    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let mut filters = vec![
+        compile(denied, errno(libc::EPERM), machine)?,
+        compile(absent, errno(libc::ENOSYS), machine)?,
+    ];
+    if machine == TargetArch::x86_64 {
+        filters.push(other_numbers());
+    }
+    Some(filters)
+}
+
+fn denied(grants: &Grants, own: u32) -> Option<Rules> {
+    let mut denied = Rules::new();
+    let mut deny = |numbers: &[i64]| denied.extend(numbers.iter().map(|n| (*n, Vec::new())));
+    deny(DENIED);
+    let (connect, run) = (!grants.connect.is_empty(), !grants.run.is_empty());
+    if !connect {
+        deny(CONNECTING);
+    }
+    if !run {
+        deny(PROGRAMS);
+        deny(SIGNALS);
+    }
+    if grants.write.is_empty() {
+        deny(WRITING);
+    }
+    // A process may bound itself. Bounding the processor time of its parent would end the parent.
+    for number in OWN_PROCESS_ONLY {
+        denied.insert(*number, vec![all(&[(0, Dword, Ne, 0)])?]);
+    }
+    denied.insert(libc::SYS_clone, clones(run)?);
+    if run {
+        denied.insert(libc::SYS_memfd_create, vec![runnable_memory()?]);
+    } else {
+        // Abort raises its signal with this call, in its own process.
+        denied.insert(libc::SYS_tgkill, vec![all(&[(0, Dword, Ne, own.into())])?]);
+    }
+    if connect {
+        denied.insert(libc::SYS_socket, other_sockets()?);
+        let opens = |flags| all(&[flag(flags, bits(libc::MSG_FASTOPEN))]);
+        denied.insert(libc::SYS_sendto, vec![all(&[(4, Qword, Ne, 0)])?, opens(3)?]);
+        denied.insert(libc::SYS_sendmsg, vec![opens(2)?]);
+        denied.insert(libc::SYS_sendmmsg, vec![opens(3)?]);
+    }
+    // What ends this process with its parent stays in force.
+    let death_signal = bits(libc::PR_SET_PDEATHSIG);
+    denied.insert(libc::SYS_prctl, vec![all(&[(0, Dword, Eq, death_signal)])?]);
+    // Asking is fine. Changing it would make readable memory runnable, or addresses known.
+    denied.insert(libc::SYS_personality, vec![all(&[(0, Dword, Ne, u32::MAX.into())])?]);
+    denied.insert(libc::SYS_ioctl, vec![none_of(1, HARMLESS_REQUESTS)?]);
+    let commands = [libc::F_SETOWN, F_SETOWN_EX, libc::F_SETLEASE];
+    let commands: Option<Vec<_>> =
+        commands.iter().map(|command| all(&[(1, Dword, Eq, bits(*command))])).collect();
+    denied.insert(libc::SYS_fcntl, commands?);
+    Some(denied)
+}
+
+/// The signals of a descriptor go where these say: to the parent, too, before Landlock knew of signals. And a
+/// lease makes others wait for a file.
+const F_SETOWN_EX: i32 = 15;
+
+/// Device requests that change nothing of others. Some of the rest change files that are only open for
+/// reading, or type into terminals.
+const HARMLESS_REQUESTS: &[u64] =
+    &[libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO, libc::FIONREAD, libc::TCGETS, libc::TIOCGWINSZ];
+
+/// Matches the starts of processes that are denied: all but threads, or, with programs granted, those in
+/// other namespaces and those that would be the parent's.
+fn clones(run: bool) -> Option<Vec<SeccompRule>> {
+    let apart = [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_PARENT,
+    ];
+    let apart = apart.iter().map(|flag_bits| all(&[flag(0, bits(*flag_bits))]));
+    let process = all(&[(0, Qword, MaskedEq(bits(libc::CLONE_THREAD)), 0)]);
+    apart.chain((!run).then_some(process)).collect()
+}
+
+/// Matches files in memory that could be started as programs: Landlock does not see them.
+fn runnable_memory() -> Option<SeccompRule> {
+    const NOT_RUNNABLE: u64 = 8;
+    all(&[(1, Dword, MaskedEq(NOT_RUNNABLE), 0)])
+}
+
+/// Matches every socket that is not one of plain TCP.
+fn other_sockets() -> Option<Vec<SeccompRule>> {
+    let stream = bits(libc::SOCK_STREAM);
+    let (cloexec, nonblock) = (bits(libc::SOCK_CLOEXEC), bits(libc::SOCK_NONBLOCK));
+    let kinds = [stream, stream | cloexec, stream | nonblock, stream | cloexec | nonblock];
+    Some(vec![
+        none_of(0, &[bits(libc::AF_INET), bits(libc::AF_INET6)])?,
+        none_of(1, &kinds)?,
+        none_of(2, &[0, bits(libc::IPPROTO_TCP)])?,
+    ])
+}
+
+/// A condition: which argument, how much of it, how it is compared, with what.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+/// Holds when the bit is set in an argument.
+fn flag(argument: u8, bit: u64) -> Condition {
+    (argument, Dword, MaskedEq(bit), bit)
+}
+
+/// Matches when all conditions hold.
+fn all(conditions: &[Condition]) -> Option<SeccompRule> {
+    let conditions: Result<_, _> = conditions
+        .iter()
+        .cloned()
+        .map(|(argument, length, comparison, value)| {
+            SeccompCondition::new(argument, length, comparison, value)
+        })
+        .collect();
+    SeccompRule::new(conditions.ok()?).ok()
+}
+
+/// Matches when an argument is none of the values.
+fn none_of(argument: u8, values: &[u64]) -> Option<SeccompRule> {
+    let conditions: Vec<Condition> =
+        values.iter().map(|value| (argument, Dword, Ne, *value)).collect();
+    all(&conditions)
+}
+
+/// The constants of libc are signed; their bits are not.
+fn bits(constant: i32) -> u64 {
+    u64::from(constant.cast_unsigned())
+}
+
+fn errno(errno: i32) -> SeccompAction {
+    SeccompAction::Errno(errno.cast_unsigned())
+}
+
+fn compile(rules: Rules, action: SeccompAction, machine: TargetArch) -> Option<BpfProgram> {
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, machine).ok()?;
+    filter.try_into().ok()
+}
+
+/// Denies the second set of numbers that x86-64 has for its calls ("x32"): the filters above know only the
+/// first, and the kernel says that both are of the same machine.
+fn other_numbers() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST: u32 = 0x4000_0000;
+    let line = |code, k, jt, jf| seccompiler::sock_filter { code, jt, jf, k };
+    vec![
+        line(LOAD_NUMBER, 0, 0, 0),
+        line(JUMP_IF_AT_LEAST, FIRST, 0, 1),
+        line(RETURN, errno(libc::EPERM).into(), 0, 0),
+        line(RETURN, SeccompAction::Allow.into(), 0, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_kind() -> Vec<Grants> {
+        let (path, endpoint) = (vec!["/x".into()], vec!["h:1".parse().unwrap()]);
+        vec![
+            Grants::default(),
+            Grants { connect: endpoint.clone(), ..Grants::default() },
+            Grants { run: path.clone(), ..Grants::default() },
+            Grants { write: path.clone(), ..Grants::default() },
+            Grants { connect: endpoint, run: path.clone(), write: path, ..Grants::default() },
+        ]
+    }
+
+    #[test]
+    fn filters_can_be_made_for_every_machine_and_grant() {
+        for machine in [TargetArch::x86_64, TargetArch::aarch64] {
+            assert!(notices(machine).is_some());
+            for grants in every_kind() {
+                let filters = denials(&grants, 1, machine).unwrap();
+                assert_eq!(filters.len(), if machine == TargetArch::x86_64 { 3 } else { 2 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_grant_takes_back_what_it_needs_and_no_more() {
+        let whole = |grants: &Grants| -> Vec<i64> {
+            let denied = denied(grants, 1).unwrap();
+            denied.into_iter().filter(|(_, rules)| rules.is_empty()).map(|(n, _)| n).collect()
+        };
+        let nothing = whole(&Grants::default());
+        for grants in every_kind() {
+            let left = whole(&grants);
+            for number in &nothing {
+                let taken_back = (!grants.connect.is_empty() && CONNECTING.contains(number))
+                    || (!grants.run.is_empty() && PROGRAMS.contains(number))
+                    || (!grants.run.is_empty() && SIGNALS.contains(number))
+                    || (!grants.write.is_empty() && WRITING.contains(number));
+                assert_eq!(left.contains(number), !taken_back, "{number} with {grants:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_stands_in_one_list() {
+        let lists = [CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, WRITING];
+        let mut numbers: Vec<i64> = lists.concat();
+        numbers.sort_unstable();
+        let all = numbers.len();
+        numbers.dedup();
+        assert_eq!(numbers.len(), all);
+    }
+}

@@ -1,0 +1,25 @@
+//! Adapters in processes of their own: supervised, replaced, quarantined.
+//!
+//! A [`Team`] has the workers of one adapter. Each worker is this program again, in a [`Process`] that the
+//! [`switchboard`] looks after; requests and answers go over a socket as [`frame`]s. What this module does not
+//! know is what a worker does: that is the job which it is given, and the servant that carries out calls.
+
+pub(crate) mod broker;
+mod ending;
+mod frame;
+mod link;
+mod member;
+mod process;
+mod serve;
+mod spin;
+mod switchboard;
+mod team;
+
+pub(crate) use ending::Ending;
+pub(crate) use frame::{Frame, Gathering, Kind};
+pub(crate) use link::Answer;
+pub(crate) use member::Begun;
+pub(crate) use process::{Followed, Process, Recipe};
+pub(crate) use serve::{Reply, Servant, Wire, receive_job, serve};
+pub(crate) use switchboard::settle;
+pub(crate) use team::{Incident, Makeup, Refusal, Report, Rules, Team, Ticket};

@@ -1,0 +1,385 @@
+//! The router's end of a worker's socket: calls under way, and who reads the answers.
+//!
+//! Whoever makes a call writes it to the socket. If it is the only one, it also looks for the answer for a
+//! moment; otherwise, and if that was in vain, the switchboard does. What a worker says is not believed: an
+//! answer counts only for a call that it has, and only once.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::ending::Ending;
+use super::frame::{self, Frame, Gathering, Kind, MAX_FRAME, Received};
+use super::spin::Spin;
+
+/// The longest answer, and the longest of anything else.
+const MAX_ANSWER: usize = 17 * 1024 * 1024;
+const MAX_NOTICE: usize = 2 * 1024 * 1024;
+/// Notices beyond so many bytes a second are dropped, after so many at once.
+const NOTICE_RATE: usize = 1024 * 1024;
+const NOTICE_BURST: usize = 4 * 1024 * 1024;
+/// Whoever sends so many more in vain is ended.
+const FLOOD: usize = 64 * 1024 * 1024;
+/// Frames that are read at once before others have their turn.
+const TURN: usize = 256;
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The output's text, as it crossed the ABI.
+    Output(String),
+    /// The error's text, as it crossed the ABI.
+    Error(String),
+    /// There is none: the worker is gone. It may have carried out the call or not.
+    Lost(Ending),
+    /// There is none, and the call was never made: there is no worker.
+    Refused(super::Refusal),
+}
+
+/// Takes the answer of a call. It may be called on the thread that reads for all: it must not wait.
+pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
+
+/// The router's end of a worker's socket.
+pub(super) struct Link {
+    socket: OwnedFd,
+    calls: Mutex<Calls>,
+    incoming: Mutex<Incoming>,
+    outgoing: Mutex<VecDeque<Vec<u8>>>,
+    /// Whether the switchboard is told of what comes.
+    pub(super) watched: AtomicBool,
+    spin: Spin,
+    /// When an answer was last found without the switchboard, in microseconds.
+    found: AtomicU64,
+    answered: AtomicBool,
+}
+
+#[derive(Default)]
+struct Calls {
+    open: HashMap<u64, Open>,
+    /// Calls that nobody waits for any more.
+    abandoned: usize,
+    /// No more calls are taken.
+    closed: bool,
+}
+
+struct Open {
+    call_id: Box<str>,
+    done: Done,
+    abandoned: bool,
+}
+
+/// What was read of the socket and not understood yet. Whoever reads holds it.
+struct Incoming {
+    buffer: Vec<u8>,
+    /// A text that comes in pieces.
+    gathering: Gathering,
+    /// How many bytes of notices may come, as of when, and how many came in vain.
+    notices: (usize, Instant, usize),
+}
+
+/// How a call was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// The answer has come.
+    Answered,
+    /// The answer is yet to come.
+    Waiting,
+    /// The worker broke the rules.
+    Broken(Ending),
+}
+
+/// What a frame was.
+enum Heard {
+    Answered(u64, Done, Answer),
+    Notice(Vec<u8>),
+    /// A piece, or a notice too many.
+    Something,
+    Nothing,
+    End,
+    Broken(Ending),
+}
+
+/// How reading came out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nothing more is there now.
+    Read,
+    /// There is more, but others have their turn.
+    More,
+    /// Somebody else reads.
+    Busy,
+    /// The worker has closed the socket.
+    End,
+    /// The worker broke the rules.
+    Broken(Ending),
+}
+
+impl Link {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        let incoming = Incoming {
+            buffer: vec![0; MAX_FRAME + 1],
+            gathering: Gathering::default(),
+            notices: (NOTICE_BURST, Instant::now(), 0),
+        };
+        Self {
+            socket,
+            calls: Mutex::default(),
+            incoming: Mutex::new(incoming),
+            outgoing: Mutex::default(),
+            watched: AtomicBool::new(true),
+            spin: Spin::default(),
+            found: AtomicU64::new(0),
+            answered: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Returns how many calls are under way that somebody waits for.
+    pub(super) fn load(&self) -> usize {
+        let calls = lock(&self.calls);
+        calls.open.len() - calls.abandoned
+    }
+
+    /// Makes a call. Gives it back if no more are taken.
+    pub(super) fn call(
+        &self,
+        id: u64,
+        call_id: &str,
+        request: &str,
+        done: Done,
+        notice: &dyn Fn(Vec<u8>),
+    ) -> Result<Called, Done> {
+        let alone = {
+            let mut calls = lock(&self.calls);
+            if calls.closed {
+                return Err(done);
+            }
+            let open = Open { call_id: call_id.into(), done, abandoned: false };
+            calls.open.insert(id, open);
+            calls.open.len() == 1
+        };
+        self.send(Kind::Call, id, request.as_bytes());
+        Ok(if alone { self.look(id, notice) } else { Called::Waiting })
+    }
+
+    /// Looks for the answer of the only call for a moment.
+    fn look(&self, id: u64, notice: &dyn Fn(Vec<u8>)) -> Called {
+        let Ok(mut incoming) = self.incoming.try_lock() else { return Called::Waiting };
+        let found = self.spin.look(|| match self.hear(&mut incoming) {
+            Heard::Notice(text) => {
+                notice(text);
+                None
+            }
+            Heard::Something | Heard::Nothing => None,
+            heard => Some(heard),
+        });
+        drop(incoming);
+        match found {
+            Some(Heard::Answered(of, done, answer)) => {
+                self.found.store(now(), Ordering::Relaxed);
+                done(answer);
+                if of == id { Called::Answered } else { Called::Waiting }
+            }
+            Some(Heard::Broken(ending)) => Called::Broken(ending),
+            // The switchboard sees the end too.
+            _ => Called::Waiting,
+        }
+    }
+
+    /// Says whether the worker has ever answered a call.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Says whether an answer was found without the switchboard a moment ago.
+    pub(super) fn is_lively(&self) -> bool {
+        now().saturating_sub(self.found.load(Ordering::Relaxed)) < 10_000
+    }
+
+    /// Reads what has come, for the switchboard.
+    pub(super) fn read(&self, notice: &dyn Fn(Vec<u8>)) -> Reading {
+        let mut incoming = match self.incoming.try_lock() {
+            Ok(incoming) => incoming,
+            Err(TryLockError::WouldBlock) => return Reading::Busy,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        };
+        for _ in 0..TURN {
+            match self.hear(&mut incoming) {
+                Heard::Answered(_, done, answer) => done(answer),
+                Heard::Notice(text) => notice(text),
+                Heard::Something => {}
+                Heard::Nothing => return Reading::Read,
+                Heard::End => return Reading::End,
+                Heard::Broken(ending) => return Reading::Broken(ending),
+            }
+        }
+        Reading::More
+    }
+
+    fn hear(&self, incoming: &mut Incoming) -> Heard {
+        let length = match frame::try_receive(&self.socket, &mut incoming.buffer) {
+            Ok(Received::Message(length)) => length,
+            Ok(Received::Nothing) => return Heard::Nothing,
+            Ok(Received::End) | Err(_) => return Heard::End,
+        };
+        let Incoming { buffer, gathering, notices } = incoming;
+        let Some(frame) = Frame::read(&buffer[..length]) else {
+            return broken("it sent what is no frame");
+        };
+        let Frame { kind, id, .. } = frame;
+        let most = if kind == Kind::Notice { MAX_NOTICE } else { MAX_ANSWER };
+        let whole = match gathering.add(frame, most) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return Heard::Something,
+            Err(how) => return broken(how),
+        };
+        match kind {
+            Kind::Answer | Kind::Error => {
+                let Some(Open { done, .. }) = self.take(id) else {
+                    return broken("it answered a call that it does not have");
+                };
+                let Ok(text) = String::from_utf8(whole) else {
+                    // The call must not be lost with its answer.
+                    done(Answer::Lost(Ending::Garbled { how: NOT_TEXT }));
+                    return broken(NOT_TEXT);
+                };
+                let answer =
+                    if kind == Kind::Answer { Answer::Output(text) } else { Answer::Error(text) };
+                self.answered.store(true, Ordering::Relaxed);
+                Heard::Answered(id, done, answer)
+            }
+            Kind::Notice => match afford(notices, whole.len()) {
+                Affordable::Yes => Heard::Notice(whole),
+                Affordable::No => Heard::Something,
+                Affordable::Flood => Heard::Broken(Ending::Flooded),
+            },
+            _ => broken("it sent a frame that only a router sends"),
+        }
+    }
+
+    fn take(&self, id: u64) -> Option<Open> {
+        let mut calls = lock(&self.calls);
+        let open = calls.open.remove(&id)?;
+        calls.abandoned -= usize::from(open.abandoned);
+        Some(open)
+    }
+
+    /// Asks the worker to give up the call of a name; false if it has none.
+    pub(super) fn cancel(&self, call_id: &str) -> bool {
+        let known = lock(&self.calls).open.values().any(|open| *open.call_id == *call_id);
+        if known {
+            self.send(Kind::Cancel, 0, call_id.as_bytes());
+        }
+        known
+    }
+
+    /// Notes that nobody waits for a call any more; false if the worker does not have it.
+    pub(super) fn abandon(&self, id: u64) -> bool {
+        let mut calls = lock(&self.calls);
+        let Some(open) = calls.open.get_mut(&id) else { return false };
+        let newly = !std::mem::replace(&mut open.abandoned, true);
+        calls.abandoned += usize::from(newly);
+        true
+    }
+
+    /// Takes no more calls.
+    pub(super) fn close(&self) {
+        lock(&self.calls).closed = true;
+    }
+
+    /// Gives up all calls, because the worker has gone.
+    pub(super) fn fail(&self, ending: &Ending) -> usize {
+        let open = {
+            let mut calls = lock(&self.calls);
+            calls.closed = true;
+            calls.abandoned = 0;
+            std::mem::take(&mut calls.open)
+        };
+        let lost = open.len();
+        for (_, Open { done, .. }) in open {
+            done(Answer::Lost(ending.clone()));
+        }
+        lost
+    }
+
+    /// Tells the worker to end when it can.
+    pub(super) fn end(&self) {
+        self.close();
+        self.send(Kind::End, 0, &[]);
+    }
+
+    /// Sends, or keeps what there is no room for. A worker that has gone shows otherwise.
+    fn send(&self, kind: Kind, id: u64, text: &[u8]) {
+        let mut outgoing = lock(&self.outgoing);
+        for (head, body) in frame::cut(kind, id, text) {
+            let sent = outgoing.is_empty()
+                && frame::try_send(&self.socket, head.bytes(), body).unwrap_or(true);
+            if !sent {
+                outgoing.push_back([head.bytes(), body].concat());
+            }
+        }
+    }
+
+    /// Says whether something waits for room.
+    pub(super) fn has_outgoing(&self) -> bool {
+        !lock(&self.outgoing).is_empty()
+    }
+
+    /// Sends what there is room for now.
+    pub(super) fn flush(&self) {
+        let mut outgoing = lock(&self.outgoing);
+        while let Some(message) = outgoing.front() {
+            if !frame::try_send(&self.socket, message, &[]).unwrap_or(true) {
+                return;
+            }
+            outgoing.pop_front();
+        }
+    }
+}
+
+const NOT_TEXT: &str = "it sent an answer that is no text";
+
+fn broken(how: &'static str) -> Heard {
+    Heard::Broken(Ending::Garbled { how })
+}
+
+enum Affordable {
+    Yes,
+    No,
+    Flood,
+}
+
+fn afford(notices: &mut (usize, Instant, usize), length: usize) -> Affordable {
+    let (left, at, in_vain) = notices;
+    let micros = usize::try_from(at.elapsed().as_micros()).unwrap_or(usize::MAX);
+    *left = left.saturating_add(micros.saturating_mul(NOTICE_RATE) / 1_000_000).min(NOTICE_BURST);
+    *at = Instant::now();
+    // A frame costs something even if nothing is in it.
+    let cost = length + 64;
+    if let Some(rest) = left.checked_sub(cost) {
+        *left = rest;
+        *in_vain = 0;
+        return Affordable::Yes;
+    }
+    *in_vain += cost;
+    if *in_vain > FLOOD { Affordable::Flood } else { Affordable::No }
+}
+
+/// Returns the time since some moment, in microseconds.
+fn now() -> u64 {
+    static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
+        let now = Instant::now();
+        // So that 0 is long ago.
+        now.checked_sub(Duration::from_secs(1)).unwrap_or(now)
+    });
+    u64::try_from(BEGINNING.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

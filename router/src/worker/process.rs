@@ -1,0 +1,299 @@
+//! One process of a worker: started by a thread that stays, followed, killed and reaped.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+
+use super::frame::{Frame, Kind, MAX_FRAME, cut, try_send};
+
+/// A process may print this much before the rest is dropped.
+const MAX_PRINTED: usize = 16 * 1024;
+
+/// What a process is made of.
+#[derive(Clone)]
+pub(crate) struct Recipe {
+    pub(crate) program: PathBuf,
+    pub(crate) argument: &'static str,
+    /// All that it sees of the environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// What it is told first.
+    pub(crate) job: Vec<u8>,
+}
+
+/// A process that was started and is not reaped. It is killed and reaped when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    pidfd: OwnedFd,
+    /// Gone when somebody else reads and writes it.
+    socket: Option<OwnedFd>,
+    printed_pipe: io::PipeReader,
+    printed: String,
+    prints: bool,
+}
+
+/// Why following a process ended.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    /// Whoever listened has heard enough.
+    Enough,
+    /// It ended; a host that ignores the ends of its children has no status of it.
+    Ended(Option<ExitStatus>),
+    /// The time is over.
+    Late,
+    /// It sent what is no frame.
+    Garbled,
+}
+
+impl Process {
+    /// Starts one, and sends it its job as soon as it listens.
+    pub(crate) fn start(recipe: &Recipe) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let (socket, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let (printed_pipe, printing) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&printed_pipe, true)?;
+        let mut command = Command::new(&recipe.program);
+        command
+            .arg(recipe.argument)
+            .arg(std::process::id().to_string())
+            .env_clear()
+            .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::from(theirs))
+            .stdout(printing.try_clone()?)
+            .stderr(printing);
+        let mut child = spawn(command)?;
+        let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                drop(child.kill());
+                drop(child.wait());
+                return Err(error.into());
+            }
+        };
+        let (socket, printed) = (Some(socket), String::new());
+        Ok(Self { child, pidfd, socket, printed_pipe, printed, prints: true })
+    }
+
+    /// Returns its id, for people.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Gives the socket away; the process cannot be followed any more.
+    pub(super) fn take_socket(&mut self) -> Option<OwnedFd> {
+        self.socket.take()
+    }
+
+    pub(super) fn printed_pipe(&self) -> BorrowedFd<'_> {
+        self.printed_pipe.as_fd()
+    }
+
+    /// Takes what was printed so far.
+    pub(crate) fn take_printed(&mut self) -> String {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Sends the job and listens until `take` has heard enough, the process ends, or the time is over.
+    /// With a frame may come a descriptor.
+    pub(crate) fn follow(
+        &mut self,
+        job: &[u8],
+        deadline: Instant,
+        mut take: impl FnMut(Frame<'_>, Option<OwnedFd>) -> ControlFlow<()>,
+    ) -> io::Result<Followed> {
+        let mut unsent = cut(Kind::Job, 0, job).peekable();
+        let mut buffer = vec![0; MAX_FRAME + 1];
+        let mut listening = self.socket.is_some();
+        loop {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                return Ok(Followed::Late);
+            };
+            let ready = self.wait(left, listening, unsent.peek().is_some())?;
+            if ready.printed {
+                self.read_printed();
+            }
+            let Some(socket) = &self.socket else { return Ok(Followed::Late) };
+            if ready.room
+                && let Some((head, body)) = unsent.peek()
+            {
+                // One that died at once, or does not read, shows by how it ends.
+                if try_send(socket, head.bytes(), body).unwrap_or(true) {
+                    unsent.next();
+                }
+            }
+            if ready.message {
+                match receive(socket, &mut buffer)? {
+                    None => listening = false,
+                    Some((length, descriptor)) => {
+                        let Some(frame) = Frame::read(&buffer[..length]) else {
+                            return Ok(Followed::Garbled);
+                        };
+                        if take(frame, descriptor).is_break() {
+                            return Ok(Followed::Enough);
+                        }
+                    }
+                }
+            } else if ready.exited {
+                let status = self.reap()?;
+                self.read_printed();
+                return Ok(Followed::Ended(status));
+            }
+        }
+    }
+
+    fn wait(&self, left: std::time::Duration, listening: bool, unsent: bool) -> io::Result<Ready> {
+        let none = PollFlags::empty();
+        let room = if unsent { PollFlags::OUT } else { none };
+        // A closed end that is not asked about would still wake; it is left out instead.
+        let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
+        if let Some(socket) = self.socket.as_ref().filter(|_| listening) {
+            fds.push(PollFd::new(socket, PollFlags::IN | room));
+        }
+        if self.prints {
+            fds.push(PollFd::new(&self.printed_pipe, PollFlags::IN));
+        }
+        let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let of = |index: Option<usize>| index.map_or(none, |index| fds[index].revents());
+        let socket = of(listening.then_some(1));
+        Ok(Ready {
+            exited: of(Some(0)) != none,
+            room: socket.contains(PollFlags::OUT),
+            message: !(socket & !PollFlags::OUT).is_empty(),
+            printed: of(self.prints.then_some(1 + usize::from(listening))) != none,
+        })
+    }
+
+    /// Reads what has been printed, but no more than a full pipe at once: one that prints without end must
+    /// not keep anybody from the clock. False when nothing more can come.
+    pub(super) fn read_printed(&mut self) -> bool {
+        let mut block = [0; 4096];
+        for _ in 0..16 {
+            match self.printed_pipe.read(&mut block) {
+                Ok(0) => {
+                    self.prints = false;
+                    break;
+                }
+                Ok(read) => {
+                    let room = MAX_PRINTED.saturating_sub(self.printed.len());
+                    let kept = &block[..read.min(room)];
+                    self.printed.push_str(&String::from_utf8_lossy(kept));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.prints = false;
+                    break;
+                }
+            }
+        }
+        self.prints
+    }
+
+    /// Kills it. It is not reaped before, so this is nobody else.
+    pub(crate) fn kill(&self) {
+        // A process that has ended cannot be killed, and need not be.
+        let _: Result<(), Errno> = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Kills and reaps it. What it printed before may tell why.
+    pub(crate) fn stop(&mut self) {
+        self.kill();
+        drop(self.reap());
+        self.read_printed();
+    }
+
+    /// Reaps the process that has ended. A host that ignores the ends of its children has no status of it.
+    pub(super) fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
+        // Before it is reaped nobody else has its id, nor its group's. The group is killed too, in case that
+        // it is another program and has started more.
+        let _: Result<(), Errno> = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        match self.child.wait() {
+            Ok(status) => Ok(Some(status)),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+            drop(self.reap());
+        }
+    }
+}
+
+struct Ready {
+    exited: bool,
+    room: bool,
+    message: bool,
+    printed: bool,
+}
+
+/// Takes a message with the descriptor that may come with it; none when the other side has gone.
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [io::IoSliceMut::new(buffer)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let length = match rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags) {
+        Ok(received) => received.bytes,
+        Err(Errno::CONNRESET) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut descriptors = ancillary.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+        _ => Vec::new(),
+    });
+    let descriptor = descriptors.next();
+    Ok((length > 0).then_some((length, descriptor)))
+}
+
+type Spawning = (Command, Sender<io::Result<Child>>);
+
+/// Starts a program on the one thread that starts them. A child asks to be killed when the thread that
+/// started it ends, so that thread must not end before the process does.
+fn spawn(command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<Sender<Spawning>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (spawner, asked) = channel::<Spawning>();
+        let work = move || {
+            for (mut command, answer) in asked {
+                // Whoever asked may have gone; then the child is dropped, and ends with its socket.
+                drop(answer.send(command.spawn()));
+            }
+        };
+        let thread = std::thread::Builder::new().name("spawner".to_owned()).spawn(work);
+        if let Err(error) = thread {
+            tracing::error!(%error, "no worker can be started: there is no thread for it");
+        }
+        spawner
+    });
+    let (answer, answered) = channel();
+    let gone = || io::Error::other("the thread that starts workers has gone");
+    spawner.send((command, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
+}
