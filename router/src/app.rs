@@ -5,6 +5,7 @@
 
 mod error;
 mod fleet;
+mod state;
 mod timeline;
 mod tool;
 
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
+pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
 
