@@ -1,8 +1,9 @@
 //! How an adapter does, and where it runs, in the form that callers get.
 
+use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use super::App;
+use super::{App, Error};
 use crate::clock::{Clock, Timestamp};
 use crate::json::{Object, Value};
 use crate::loader::{Adapter, Workers};
@@ -20,6 +21,22 @@ impl App {
         let last_end = workers.as_ref().and_then(|workers| workers.last_end.as_deref());
         object.insert("last_end", last_end.map(|text| self.scrubbed(text)));
         object.insert("until", workers.as_ref().and_then(until));
+    }
+
+    /// Lists the refs of the libraries that are loaded, each with the file that it would be loaded from now.
+    pub(crate) fn libraries(&self) -> Vec<(String, Option<PathBuf>)> {
+        let Ok(fleet) = self.fleet() else { return Vec::new() };
+        let loader = &self.setup().loader;
+        let found = |factory_ref: &str| (factory_ref.to_owned(), loader.find(factory_ref));
+        fleet.libraries().into_iter().map(found).collect()
+    }
+
+    /// Says whether a ref would be loaded from other bytes now.
+    ///
+    /// # Errors
+    /// When it could not be loaded.
+    pub(crate) fn is_outdated(&self, factory_ref: &str) -> Result<bool, Error> {
+        Ok(self.fleet()?.is_outdated(&self.setup().loader, factory_ref)?)
     }
 
     /// Returns a text of an adapter without what is hidden by now.
