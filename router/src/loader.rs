@@ -305,6 +305,8 @@ impl Loader {
         let recipe = Recipe {
             program: helper.to_owned(),
             argument: CHILD_ARGUMENT,
+            lasting: false,
+            guarded: !self.placement.grants.run.is_empty(),
             environment: library_path.into_iter().collect(),
             job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
         };

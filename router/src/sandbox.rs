@@ -35,7 +35,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::{Feature, Grants};
 use files::Connects;
-pub(crate) use sys::signal_handlers;
+pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
+#[cfg(test)]
+pub(crate) use notify::{MARK, hostile, listen};
+pub(crate) use sys::{close_inherited_descriptors, signal_handlers};
 
 /// What a dry run may use.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
@@ -132,11 +135,13 @@ impl Confinement {
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.landlock {
-            0 => f.write_str("Landlock none")?,
-            version => write!(f, "Landlock {version}")?,
-        }
-        write!(f, ", seccomp {}", if self.seccomp { "full" } else { "none" })?;
+        let landlock = match self.landlock {
+            0 => "none",
+            version if version < files::WHOLE => "partial",
+            _ => "full",
+        };
+        let seccomp = if self.seccomp { "full" } else { "none" };
+        write!(f, "Landlock {landlock}, seccomp {seccomp}")?;
         for (index, feature) in self.missing.iter().enumerate() {
             write!(f, "{}{}", if index == 0 { "; missing: " } else { ", " }, feature.name())?;
         }
@@ -304,7 +309,7 @@ mod tests {
         assert!(!untold.is_full());
         assert_eq!(untold.to_string(), "Landlock none, seccomp none");
         let partial = Confinement { landlock: 2, seccomp: true, missing: vec![Feature::Landlock] };
-        assert_eq!(partial.to_string(), "Landlock 2, seccomp full; missing: landlock");
+        assert_eq!(partial.to_string(), "Landlock partial, seccomp full; missing: landlock");
     }
 
     #[test]

@@ -7,10 +7,12 @@
 pub(crate) mod broker;
 mod ending;
 mod frame;
+pub(crate) mod guard;
 mod link;
 mod member;
 mod process;
 mod serve;
+mod session;
 mod spin;
 mod switchboard;
 mod team;

@@ -6,6 +6,7 @@ mod abi;
 mod check;
 mod cli;
 mod config_cli;
+mod confinement;
 mod corpus;
 mod daemon;
 mod docs;

@@ -189,7 +189,7 @@ impl Drop for Desk {
 /// Reads a report from a kernel whose Landlock is older than the README's as if it were not: there the
 /// last check is a warning, as the README says.
 fn as_on_a_recent_kernel(shown: &str) -> String {
-    let older = "⚠ TRIED_CONFINED            Landlock partial, seccomp full";
+    let older = "⚠ TRIED_CONFINED            Landlock partial, seccomp full; missing: landlock";
     if !shown.contains(older) {
         return shown.to_owned();
     }

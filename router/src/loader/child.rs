@@ -19,8 +19,9 @@ use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
+use crate::grant::Feature;
 use crate::sandbox::{self, Entered};
-use crate::worker::{self, Kind, Reply, Servant, Wire};
+use crate::worker::{self, Kind, Reply, Servant, Wire, guard};
 
 /// The first argument that makes the binary a child. Not for people.
 pub const CHILD_ARGUMENT: &str = "__adapter-child";
@@ -41,6 +42,9 @@ const MOST_THREADS: usize = 1024;
 /// confines the process for good.
 #[must_use]
 pub fn run_child() -> ExitCode {
+    if std::env::args_os().nth(3).is_some_and(|third| third == guard::GUARD) {
+        return guard::run(CHILD_ARGUMENT);
+    }
     match work() {
         Ok(()) => ExitCode::SUCCESS,
         // The host has gone or speaks another language; there is nobody to tell.
@@ -63,7 +67,13 @@ fn work() -> io::Result<()> {
     if !missing.is_empty() {
         return say(&wire, &Message::Unconfined { missing });
     }
-    say_confined(&wire, &Message::Confined(confinement), connects)?;
+    let session = std::process::id();
+    let attended = connects.is_some() && matches!(job.task, Task::Serve);
+    say_confined(&wire, &Message::Confined { confinement, session }, connects)?;
+    // The router may be forbidden to do what it must to attend to connects.
+    if attended && sandbox::probe().is_err() {
+        return say(&wire, &Message::Unconfined { missing: vec![Feature::SeccompNotify] });
+    }
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
         let on_thread = || try_library(&job, &wire, &ProcessState::now());

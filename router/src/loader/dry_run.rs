@@ -46,9 +46,14 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
     let deadline = Instant::now() + limit;
     let followed = process
         .follow(&recipe.job, deadline, |frame, descriptor| hearing.take(frame, descriptor))?;
-    let Hearing { result, stage, confinement, notices, answer, .. } = hearing;
+    let Hearing { result, stage, confinement, notices, answer, session, epitaph, .. } = hearing;
+    if let Some(session) = session {
+        process.set_session(session);
+    }
     let ending = match followed {
-        Followed::Ended(status) => status.map(Ending::of).filter(|ending| !ending.is_well()),
+        Followed::Ended(status) => {
+            epitaph.or(status.map(Ending::of)).filter(|ending| !ending.is_well())
+        }
         Followed::Late => Some(Ending::TimedOut { limit }),
         Followed::Garbled => Some(Ending::Garbled { how: "it sent what is no frame" }),
         // It says that it serves, which it was not asked to.

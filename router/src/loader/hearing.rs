@@ -32,6 +32,10 @@ pub(super) struct Hearing {
     pub(super) answer: Option<Result<String, String>>,
     /// The description of an instance that carries out calls.
     pub(super) serving: Option<String>,
+    /// How the child ended, as its guard says.
+    pub(super) epitaph: Option<Ending>,
+    /// The session that the child is in.
+    pub(super) session: Option<u32>,
     /// Hears of connects.
     pub(super) connects: Option<OwnedFd>,
     notice_bytes: usize,
@@ -86,6 +90,7 @@ impl Hearing {
         };
         match kind {
             Kind::Notice => self.notice(&text),
+            Kind::Ended => self.epitaph = Ending::read(&text),
             // What is no message comes from the library's own writing.
             Kind::Said => {
                 if let Ok(message) = serde_json::from_slice(&text) {
@@ -100,10 +105,11 @@ impl Hearing {
     fn said(&mut self, message: Message, descriptor: Option<OwnedFd>) {
         match message {
             // The first was sent before the library ran; another could be the library's.
-            Message::Confined(confinement) => {
+            Message::Confined { confinement, session } => {
                 if self.confinement.is_none() {
                     self.connects = descriptor;
                     self.confinement = Some(confinement);
+                    self.session = Some(session);
                 }
                 self.stage.get_or_insert(Stage::Start);
             }

@@ -38,8 +38,8 @@ pub(super) enum Task {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
     /// The child is confined, and no foreign code has run yet. The descriptor that hears of connects may
-    /// come with it.
-    Confined(Confinement),
+    /// come with it. The session is the child's own, in which everything is that it starts.
+    Confined { confinement: Confinement, session: u32 },
     /// The child does not go on, because it cannot be confined.
     Unconfined { missing: Vec<Feature> },
     /// The child does not go on, because confining it failed.

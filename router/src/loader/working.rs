@@ -54,6 +54,8 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let recipe = Recipe {
         program: program.clone(),
         argument: CHILD_ARGUMENT,
+        lasting: true,
+        guarded: !grants.run.is_empty(),
         environment: environment(loader, &grants),
         job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
     };
@@ -157,6 +159,9 @@ fn start(
         }
         flow
     })?;
+    if let Some(session) = hearing.session {
+        process.set_session(session);
+    }
     let broker = match broker.transpose() {
         Ok(broker) => broker,
         Err(error) => {
@@ -165,7 +170,7 @@ fn start(
             return Ok(Err(Failed { halt, stage, printed: String::new() }));
         }
     };
-    let Hearing { result, stage, confinement, serving, .. } = hearing;
+    let Hearing { result, stage, confinement, serving, epitaph, .. } = hearing;
     let halt = match (followed, result, serving) {
         (Followed::Enough, None, Some(description)) => {
             let confinement = confinement.unwrap_or_default();
@@ -173,8 +178,10 @@ fn start(
             return Ok(Ok(Started { begun: Begun { process, broker }, description, confined }));
         }
         (_, Some(Err(halt)), _) => halt,
-        (Followed::Ended(Some(status)), _, _) => Halt::Ended(Ending::of(status)),
-        (Followed::Ended(None), _, _) => Halt::Ended(Ending::Exited { code: -1 }),
+        (Followed::Ended(status), _, _) => {
+            let ending = epitaph.or(status.map(Ending::of));
+            Halt::Ended(ending.unwrap_or(Ending::Exited { code: -1 }))
+        }
         (Followed::Late, _, _) => Halt::Ended(Ending::TimedOut { limit }),
         (Followed::Garbled | Followed::Enough, _, _) => {
             Halt::Ended(Ending::Garbled { how: "it sent what it should not" })

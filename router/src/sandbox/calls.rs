@@ -79,13 +79,16 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
         // Abort raises its signal with this call, in its own process.
         denied.insert(libc::SYS_tgkill, vec![all(&[(0, Dword, Ne, own.into())])?]);
     }
+    let mut pairs = vec![none_of(0, &[bits(libc::AF_UNIX)])?];
     if connect {
         denied.insert(libc::SYS_socket, other_sockets()?);
+        pairs.push(none_of(1, &PAIRS.map(bits))?);
         let opens = |flags| all(&[flag(flags, bits(libc::MSG_FASTOPEN))]);
         denied.insert(libc::SYS_sendto, vec![all(&[(4, Qword, Ne, 0)])?, opens(3)?]);
         denied.insert(libc::SYS_sendmsg, vec![opens(2)?]);
         denied.insert(libc::SYS_sendmmsg, vec![opens(3)?]);
     }
+    denied.insert(libc::SYS_socketpair, pairs);
     // What ends this process with its parent stays in force.
     let death_signal = bits(libc::PR_SET_PDEATHSIG);
     denied.insert(libc::SYS_prctl, vec![all(&[(0, Dword, Eq, death_signal)])?]);
@@ -132,14 +135,32 @@ fn runnable_memory() -> Option<SeccompRule> {
     all(&[(1, Dword, MaskedEq(NOT_RUNNABLE), 0)])
 }
 
+/// Streams, with every flag that a socket can be made with.
+const STREAMS: [i32; 4] = [
+    libc::SOCK_STREAM,
+    libc::SOCK_STREAM | libc::SOCK_CLOEXEC,
+    libc::SOCK_STREAM | libc::SOCK_NONBLOCK,
+    libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+];
+
+/// The pairs that are left where sending to an address is not denied. Half a pair for datagrams sends to
+/// whatever address it is told: to every daemon that waits for datagrams.
+const PAIRS: [i32; 8] = {
+    let mut pairs = [libc::SOCK_SEQPACKET; 8];
+    let mut index = 0;
+    while index < 4 {
+        pairs[index] = STREAMS[index];
+        pairs[index + 4] = STREAMS[index] - libc::SOCK_STREAM + libc::SOCK_SEQPACKET;
+        index += 1;
+    }
+    pairs
+};
+
 /// Matches every socket that is not one of plain TCP.
 fn other_sockets() -> Option<Vec<SeccompRule>> {
-    let stream = bits(libc::SOCK_STREAM);
-    let (cloexec, nonblock) = (bits(libc::SOCK_CLOEXEC), bits(libc::SOCK_NONBLOCK));
-    let kinds = [stream, stream | cloexec, stream | nonblock, stream | cloexec | nonblock];
     Some(vec![
         none_of(0, &[bits(libc::AF_INET), bits(libc::AF_INET6)])?,
-        none_of(1, &kinds)?,
+        none_of(1, &STREAMS.map(bits))?,
         none_of(2, &[0, bits(libc::IPPROTO_TCP)])?,
     ])
 }

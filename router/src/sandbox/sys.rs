@@ -3,7 +3,7 @@
 use std::io;
 
 /// Closes every descriptor above standard error: an embedding host may leave some open by accident.
-pub(super) fn close_inherited_descriptors() -> io::Result<()> {
+pub(crate) fn close_inherited_descriptors() -> io::Result<()> {
     #[expect(unsafe_code, reason = "no safe interface closes descriptors that nobody owns")]
     // SAFETY: `enter` is to be called first, so nothing here owns a descriptor above 2 yet.
     let closed = unsafe { libc::close_range(3, u32::MAX, 0) };

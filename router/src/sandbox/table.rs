@@ -20,9 +20,8 @@ pub(super) const PROGRAMS: &[i64] = &[
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
-    // Leaving the session or the group.
+    // Leaving the group.
     libc::SYS_setpgid,
-    libc::SYS_setsid,
 ];
 
 /// Denied unless programs are granted. Then Landlock keeps them among what this process started.
@@ -49,6 +48,8 @@ pub(super) const OWN_PROCESS_ONLY: &[i64] = &[
 
 /// Denied whatever is granted.
 pub(super) const DENIED: &[i64] = &[
+    // Leaving the session: by it everything is found that has to end.
+    libc::SYS_setsid,
     // Waiting for others in the network.
     libc::SYS_bind,
     libc::SYS_listen,

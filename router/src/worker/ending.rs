@@ -32,6 +32,25 @@ impl Ending {
 }
 
 impl Ending {
+    /// Writes it for another process.
+    pub(super) fn written(&self) -> String {
+        match self {
+            Self::Crashed { signal } => format!("signal {signal}"),
+            Self::Exited { code } => format!("code {code}"),
+            _ => "stopped".to_owned(),
+        }
+    }
+
+    /// Reads what was written.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        match text.split_once(' ') {
+            Some(("signal", signal)) => Some(Self::Crashed { signal: signal.parse().ok()? }),
+            Some(("code", code)) => Some(Self::Exited { code: code.parse().ok()? }),
+            _ => (text == "stopped").then_some(Self::Stopped),
+        }
+    }
+
     /// Says whether the process ended as one does that is done.
     pub(crate) fn is_well(&self) -> bool {
         *self == Self::Exited { code: 0 }

@@ -37,13 +37,15 @@ pub(crate) enum Kind {
     Error = 7,
     /// From a worker: something for the log.
     Notice = 8,
+    /// From a guard: how its worker ended, after everything that it had started.
+    Ended = 10,
 }
 
 /// Stands for the kind of a frame that is only a piece.
 const PIECE: u8 = 9;
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Job,
         Self::Call,
         Self::Cancel,
@@ -52,6 +54,7 @@ impl Kind {
         Self::Answer,
         Self::Error,
         Self::Notice,
+        Self::Ended,
     ];
 
     fn of(byte: u8) -> Option<Self> {

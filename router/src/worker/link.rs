@@ -53,6 +53,8 @@ pub(super) struct Link {
     /// When an answer was last found without the switchboard, in microseconds.
     found: AtomicU64,
     answered: AtomicBool,
+    /// How the worker ended, as its guard says.
+    epitaph: Mutex<Option<Ending>>,
 }
 
 #[derive(Default)]
@@ -132,6 +134,7 @@ impl Link {
             spin: Spin::default(),
             found: AtomicU64::new(0),
             answered: AtomicBool::new(false),
+            epitaph: Mutex::default(),
         }
     }
 
@@ -189,6 +192,11 @@ impl Link {
             // The switchboard sees the end too.
             _ => Called::Waiting,
         }
+    }
+
+    /// Returns how the worker ended, if its guard has said so.
+    pub(super) fn epitaph(&self) -> Option<Ending> {
+        lock(&self.epitaph).take()
     }
 
     /// Says whether the worker has ever answered a call.
@@ -258,6 +266,11 @@ impl Link {
                 Affordable::No => Heard::Something,
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
             },
+            // Believed in how it is told, and in nothing else.
+            Kind::Ended => {
+                *lock(&self.epitaph) = Ending::read(&whole);
+                Heard::Something
+            }
             _ => broken("it sent a frame that only a router sends"),
         }
     }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::broker::Broker;
 use super::ending::Ending;
 use super::link::{Called, Done, Link, Reading};
-use super::process::Process;
+use super::process::{GUARD_TIME, Process};
 use super::switchboard::{Source, switchboard};
 use super::team::Inner;
 
@@ -162,6 +162,17 @@ impl Member {
         self.link.close();
         lock(&self.fault).get_or_insert(why);
         lock(&self.process).kill();
+        // A guard that does not do its work has its own end, and somebody else does it.
+        let key = self.key;
+        if let Ok(switchboard) = switchboard() {
+            switchboard.after(GUARD_TIME, move || {
+                if let Ok(switchboard) = super::switchboard::switchboard()
+                    && let Some(member) = switchboard.member(key)
+                {
+                    lock(&member.process).kill_at_once();
+                }
+            });
+        }
     }
 
     fn notice(&self, text: Vec<u8>) {
@@ -242,10 +253,11 @@ impl Member {
             status
         };
         self.print();
-        let ending = match (lock(&self.fault).take(), status) {
-            (Some(fault), _) => fault,
-            (None, Ok(Some(status))) => Ending::of(status),
-            (None, Ok(None) | Err(_)) => Ending::Exited { code: -1 },
+        let ending = match (lock(&self.fault).take(), self.link.epitaph(), status) {
+            (Some(fault), _, _) => fault,
+            (None, Some(epitaph), _) => epitaph,
+            (None, None, Ok(Some(status))) => Ending::of(status),
+            (None, None, Ok(None) | Err(_)) => Ending::Exited { code: -1 },
         };
         drop(lock(&self.broker).take());
         if let Ok(switchboard) = switchboard() {

@@ -5,29 +5,40 @@ use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, SocketFlags,
+    SocketType, shutdown,
 };
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use super::frame::{Frame, Kind, MAX_FRAME, cut, try_send};
+use super::guard::GUARD;
+use super::session;
 
 /// A process may print this much before the rest is dropped.
 const MAX_PRINTED: usize = 16 * 1024;
+
+/// How long a guard has to end everything.
+pub(super) const GUARD_TIME: Duration = Duration::from_secs(12);
 
 /// What a process is made of.
 #[derive(Clone)]
 pub(crate) struct Recipe {
     pub(crate) program: PathBuf,
     pub(crate) argument: &'static str,
+    /// Whether it outlives the thread that starts it.
+    pub(crate) lasting: bool,
+    /// Whether it may start programs, and so has a guard that ends them.
+    pub(crate) guarded: bool,
     /// All that it sees of the environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// What it is told first.
@@ -43,6 +54,10 @@ pub(crate) struct Process {
     printed_pipe: io::PipeReader,
     printed: String,
     prints: bool,
+    /// If it is the guard of the worker: lets go of it, and the guard ends everything.
+    leash: Option<OwnedFd>,
+    /// The session of a guarded worker.
+    session: Option<u32>,
 }
 
 /// Why following a process ended.
@@ -64,18 +79,21 @@ impl Process {
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let leash = recipe.guarded.then(|| socket.try_clone()).transpose()?;
         let (printed_pipe, printing) = io::pipe()?;
         rustix::io::ioctl_fionbio(&printed_pipe, true)?;
         let mut command = Command::new(&recipe.program);
         command
             .arg(recipe.argument)
             .arg(std::process::id().to_string())
+            .args(recipe.guarded.then_some(GUARD))
             .env_clear()
             .envs(recipe.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(theirs))
             .stdout(printing.try_clone()?)
             .stderr(printing);
-        let mut child = spawn(command)?;
+        let child = if recipe.lasting { spawn(command) } else { command.spawn() };
+        let mut child = child?;
         let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(error) => {
@@ -85,7 +103,8 @@ impl Process {
             }
         };
         let (socket, printed) = (Some(socket), String::new());
-        Ok(Self { child, pidfd, socket, printed_pipe, printed, prints: true })
+        let (prints, session) = (true, None);
+        Ok(Self { child, pidfd, socket, printed_pipe, printed, prints, leash, session })
     }
 
     /// Returns its id, for people.
@@ -159,7 +178,7 @@ impl Process {
         }
     }
 
-    fn wait(&self, left: std::time::Duration, listening: bool, unsent: bool) -> io::Result<Ready> {
+    fn wait(&self, left: Duration, listening: bool, unsent: bool) -> io::Result<Ready> {
         let none = PollFlags::empty();
         let room = if unsent { PollFlags::OUT } else { none };
         // A closed end that is not asked about would still wake; it is left out instead.
@@ -211,8 +230,22 @@ impl Process {
         self.prints
     }
 
-    /// Kills it. It is not reaped before, so this is nobody else.
+    /// Says in which session a guarded worker is, with all that it starts.
+    pub(crate) fn set_session(&mut self, session: u32) {
+        self.session = self.leash.as_ref().map(|_| session);
+    }
+
+    /// Kills it, or has its guard do so.
     pub(crate) fn kill(&self) {
+        let let_go = self.leash.as_ref().map(|leash| shutdown(leash, Shutdown::Write));
+        if !matches!(let_go, Some(Ok(()))) {
+            self.kill_at_once();
+        }
+    }
+
+    /// Kills it, and leaves what its guard would have ended to whoever reaps it. It is not reaped before, so
+    /// this is nobody else.
+    pub(super) fn kill_at_once(&self) {
         // A process that has ended cannot be killed, and need not be.
         let _: Result<(), Errno> = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
@@ -220,8 +253,17 @@ impl Process {
     /// Kills and reaps it. What it printed before may tell why.
     pub(crate) fn stop(&mut self) {
         self.kill();
+        if self.leash.is_some() && !self.ends_within(GUARD_TIME) {
+            self.kill_at_once();
+        }
         drop(self.reap());
         self.read_printed();
+    }
+
+    fn ends_within(&self, time: Duration) -> bool {
+        let timeout = Timespec::try_from(time).ok();
+        let ended = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], timeout.as_ref());
+        ended.is_ok_and(|ended| ended > 0)
     }
 
     /// Reaps the process that has ended. A host that ignores the ends of its children has no status of it.
@@ -229,7 +271,13 @@ impl Process {
         // Before it is reaped nobody else has its id, nor its group's. The group is killed too, in case that
         // it is another program and has started more.
         let _: Result<(), Errno> = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-        match self.child.wait() {
+        let status = self.child.wait();
+        // A guard that was killed has ended nothing.
+        let killed = status.as_ref().is_ok_and(|status| status.signal().is_some());
+        if let Some(session) = self.session.take().filter(|_| killed) {
+            session::end(session);
+        }
+        match status {
             Ok(status) => Ok(Some(status)),
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
             Err(error) => Err(error),
@@ -240,8 +288,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            self.kill();
-            drop(self.reap());
+            self.stop();
         }
     }
 }

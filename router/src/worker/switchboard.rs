@@ -141,6 +141,11 @@ impl Switchboard {
         }
     }
 
+    /// Returns the member of a key, if it is still looked after.
+    pub(super) fn member(&self, key: u64) -> Option<Arc<Member>> {
+        lock(&self.members).get(&key).cloned()
+    }
+
     /// Forgets a member.
     pub(super) fn dismiss(&self, member: &Member) {
         lock(&self.members).remove(&member.key());
@@ -186,7 +191,7 @@ impl Switchboard {
             let _: Result<usize, Errno> = rustix::io::read(&self.wake, &mut [0; 8]);
             return;
         }
-        let Some(member) = lock(&self.members).get(&(data >> 2)).cloned() else { return };
+        let Some(member) = self.member(data >> 2) else { return };
         // What adapters' answers set off is not all ours, and this thread must not end.
         let work = std::panic::AssertUnwindSafe(|| match data & 3 {
             0 => member.on_socket(),

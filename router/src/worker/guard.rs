@@ -1,0 +1,67 @@
+//! The guard of a worker that may start programs: when the worker or the router ends, it ends them all.
+//!
+//! It stands between the two, runs nothing foreign, and is not confined itself. Programs whose parents have
+//! ended become its children, so that none is left to nobody.
+
+use std::io;
+use std::process::{Child, Command, ExitCode};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open};
+
+use super::ending::Ending;
+use super::frame::{self, Kind};
+use super::session;
+
+/// The third argument that makes a child a guard.
+pub(crate) const GUARD: &str = "guard";
+
+/// Runs as a guard: starts this program again with another first argument, and waits.
+pub(crate) fn run(argument: &str) -> ExitCode {
+    match guard(argument) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+fn guard(argument: &str) -> io::Result<()> {
+    crate::sandbox::close_inherited_descriptors()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let own = std::process::id().to_string();
+    let mut worker = Command::new("/proc/self/exe").arg(argument).arg(own).spawn()?;
+    let ending = wait(&mut worker)?;
+    session::end(worker.id());
+    reap_all();
+    // The router reads it after all else; if it has gone, nobody does.
+    drop(frame::write(io::stdin(), Kind::Ended, 0, ending.written().as_bytes()));
+    Ok(())
+}
+
+/// Waits until the worker ends; ends it when the router lets go.
+fn wait(worker: &mut Child) -> io::Result<Ending> {
+    let pidfd = pidfd_open(Pid::from_child(worker), PidfdFlags::empty())?;
+    let stdin = io::stdin();
+    loop {
+        // What the router says is for the worker; only that it has let go is for us.
+        let mut sources =
+            [PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&stdin, PollFlags::RDHUP)];
+        match poll(&mut sources, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !sources[0].revents().is_empty() {
+            return Ok(Ending::of(worker.wait()?));
+        }
+        if !sources[1].revents().is_empty() {
+            worker.kill()?;
+            worker.wait()?;
+            return Ok(Ending::Stopped);
+        }
+    }
+}
+
+/// Reaps whoever has become our child and is dead.
+fn reap_all() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::empty()) {}
+}
