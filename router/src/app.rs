@@ -5,8 +5,12 @@
 
 mod error;
 mod fleet;
+mod setup;
+mod state;
+mod storage;
 mod timeline;
 mod tool;
+mod watchman;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -14,14 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
+pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
+pub use watchman::Watchman;
 
 use crate::bundle::{self, ImportOptions, Imported};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::gate::Witness;
 use crate::json::Value;
-use crate::loader::{Loader, NoticeSink, log_notices};
+use crate::loader::{IncidentSink, Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
 use crate::policy::Law;
 use crate::registry::Registry;
@@ -30,6 +36,7 @@ use crate::secret::Secrets;
 use crate::store::{self, Store};
 use crate::toolspec::Tools;
 use fleet::{Fleet, Hidden, Sources};
+use storage::{make_private, read_only, store_options, try_import, writable};
 
 /// The name of the store's file when nobody names one.
 const DEFAULT_STORE: &str = "runs.db";
@@ -67,9 +74,10 @@ pub struct Named {
 pub struct App {
     environment: Environment,
     named: Named,
-    notices: NoticeSink,
+    ears: Ears,
     metrics: Metrics,
     witness: Witness,
+    watchman: Watchman,
     hidden: Hidden,
     setup: RwLock<Arc<Setup>>,
     store: Mutex<Option<Store>>,
@@ -81,6 +89,12 @@ struct Setup {
     config: ConfigFile,
     loader: Loader,
     fleet: Mutex<Option<Arc<Fleet>>>,
+}
+
+/// Who hears of adapters, whatever the configuration.
+struct Ears {
+    notices: NoticeSink,
+    incidents: IncidentSink,
 }
 
 /// A configuration that can be put in force.
@@ -136,15 +150,19 @@ impl App {
     /// Puts together what the operator says. Nothing is opened yet.
     #[must_use]
     pub fn new(environment: &Environment, config: ConfigFile, named: Named) -> Self {
-        let notices = log_notices();
-        let setup = Setup::new(environment, config, &named, &notices);
+        let (metrics, watchman) = (Metrics::default(), Watchman::default());
+        let hidden = Hidden::default();
+        let incidents = watchman.sink(&metrics, &hidden);
+        let ears = Ears { notices: log_notices(), incidents };
+        let setup = Setup::new(environment, config, &named, &ears);
         Self {
             environment: environment.clone(),
             named,
-            notices,
-            metrics: Metrics::default(),
+            ears,
+            metrics,
             witness: Witness::default(),
-            hidden: Hidden::default(),
+            watchman,
+            hidden,
             setup: RwLock::new(Arc::new(setup)),
             store: Mutex::default(),
             router: Mutex::default(),
@@ -154,9 +172,9 @@ impl App {
     /// Sends what adapters tell while they work to `sink`, free of secrets. Only before they are loaded.
     #[must_use]
     pub fn with_notices(mut self, sink: NoticeSink) -> Self {
-        self.notices = sink;
+        self.ears.notices = sink;
         let config = self.setup().config.clone();
-        let setup = Setup::new(&self.environment, config, &self.named, &self.notices);
+        let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
         self.setup = RwLock::new(Arc::new(setup));
         self
     }
@@ -181,6 +199,12 @@ impl App {
     #[must_use]
     pub const fn witness(&self) -> &Witness {
         &self.witness
+    }
+
+    /// Returns who is told what befalls workers.
+    #[must_use]
+    pub const fn watchman(&self) -> &Watchman {
+        &self.watchman
     }
 
     /// Returns the directory of everything that is kept, whether it is there or not.
@@ -347,7 +371,7 @@ impl App {
     /// When the configuration cannot be used.
     pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
-        let setup = Setup::new(&self.environment, config, &self.named, &self.notices);
+        let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
         let fleet = Arc::new(self.load(&setup, Some(&before))?);
         Ok(Prepared { before, setup, fleet })
     }
@@ -444,56 +468,6 @@ impl App {
     }
 }
 
-impl Setup {
-    fn new(
-        environment: &Environment,
-        config: ConfigFile,
-        named: &Named,
-        notices: &NoticeSink,
-    ) -> Self {
-        let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
-        let loader = Loader { notices: Arc::clone(notices), ..loader };
-        Self { config, loader, fleet: Mutex::default() }
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Refuses what SQLite would not take for the name of a file.
-fn file_name(path: &Path) -> Result<&Path, Error> {
-    if path.as_os_str().is_empty() || path == Path::new(IN_MEMORY) {
-        let message = "it is not the name of a file".to_owned();
-        return Err(store::Error::Unopenable { path: path.to_owned(), message }.into());
-    }
-    Ok(path)
-}
-
-fn read_only(path: &Path) -> Result<Store, Error> {
-    Ok(Store::open_read_only(file_name(path)?)?)
-}
-
-fn writable(path: &Path, metrics: &Metrics) -> Result<Store, Error> {
-    Ok(Store::open_with(file_name(path)?, store_options(metrics))?)
-}
-
-fn store_options(metrics: &Metrics) -> store::Options {
-    store::Options { metrics: metrics.clone(), ..Default::default() }
-}
-
-/// Imports a bundle into a store that nobody sees, to know whether it is worth making one.
-fn try_import(bundle: &Value, options: &ImportOptions) -> Result<(), Error> {
-    bundle::import_value(&Store::in_memory()?, bundle, options)?;
-    Ok(())
-}
-
-/// Makes a directory into which nobody else can look.
-fn make_private(directory: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(directory).map_err(|error| {
-        let message = error.to_string();
-        store::Error::Unopenable { path: directory.to_owned(), message }.into()
-    })
 }

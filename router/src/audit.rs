@@ -64,6 +64,25 @@ pub const KINDS: &[(&str, &str)] = &[
     ),
     ("run.cancelled", "A run was asked to end; its `run_id`, and the `name` of who did it."),
     (
+        "adapter.crashed",
+        "A worker of an `adapter` ended that should not have; how, and what was lost, as `text`.",
+    ),
+    (
+        "adapter.stuck",
+        "A worker of an `adapter` did not end a call when it was told to, and is replaced; as `text`.",
+    ),
+    ("adapter.not_started", "A worker of an `adapter` could not be started; why, as `text`."),
+    (
+        "adapter.quarantined",
+        "An `adapter` had too many crashes, and is not started for a while; how many, and how long, as \
+         `text`.",
+    ),
+    (
+        "adapter.released",
+        "The quarantine of an `adapter` is over, as `text` says; the `name` of who ended it, unless it was \
+         the time.",
+    ),
+    (
         "audit.dropped",
         "Events were lost because they came faster than they could be written; how many, `count`, and the \
          times of the `first` and the `last`.",

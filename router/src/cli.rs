@@ -24,6 +24,7 @@ mod token;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
@@ -38,6 +39,10 @@ use crate::loader::AdapterLoadError;
 use crate::python_text::visible;
 use crate::service;
 use crate::template;
+use crate::worker;
+
+/// How long workers have to let go of what they hold, when the work is done.
+const LAST_GRACE: Duration = Duration::from_secs(2);
 
 /// Dispatches calls to adapters, and proves that adapters keep their contract.
 #[derive(Parser)]
@@ -199,14 +204,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Completions(arguments) => completions::run(&arguments, &environment),
         Verb::Man(arguments) => man::run(&arguments, &environment),
     };
-    match answer {
+    let code = match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) => {
             report(&error);
             ExitCode::from(2)
         }
-    }
+    };
+    // Adapters let go of what they hold; those that take longer are killed with this process.
+    worker::settle(LAST_GRACE);
+    code
 }
 
 fn report(error: &Error) {

@@ -14,7 +14,7 @@ use tracing::{Instrument as _, Span};
 pub(crate) use resuming::Obstacle;
 
 use crate::caller::Caller;
-use crate::event::{Failure, Payload, PlanSource};
+use crate::event::{Failure, Payload, Place, PlanSource};
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict, Witness};
 use crate::host::{Host, Patience};
 use crate::json::{Object, Value};
@@ -254,12 +254,20 @@ impl Execution {
                 continue;
             }
             let library = chosen.adapter.digest().map(|digest| digest.to_string());
+            let confined = chosen.adapter.confined();
             self.recorder.record(&Payload::DispatchSelected {
                 adapter_id,
                 adapter_kind: chosen.adapter.adapter_kind(),
                 capabilities: &chosen.capabilities,
                 selection_source: chosen.source.name(),
                 library,
+                place: &Place {
+                    isolation: confined.isolation.name(),
+                    confinement: &confined.confinement,
+                    landlock: confined.landlock_in_force(),
+                    missing: &confined.missing_names(),
+                    grants: &confined.grants.to_json(),
+                },
             })?;
             self.selected.push(Choice {
                 adapter_id: adapter_id.to_owned(),

@@ -4,6 +4,7 @@
 //! `ts` and `type`. A payload only ever gains members: what was written once can be read for ever.
 
 mod line;
+mod object_text;
 mod payload;
 
 use std::borrow::Cow;
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 pub use line::{Line, LineError};
-pub use payload::{Failure, Payload, PlanSource, Provenance};
+pub use payload::{Failure, Payload, Place, PlanSource, Provenance};
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

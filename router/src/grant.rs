@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use written::{Kind, Refused};
 
+use crate::json::{Object, Value};
+
 /// Where an adapter runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,6 +61,26 @@ impl Grants {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns what is granted, by kind; kinds of which nothing is granted are left out.
+    #[must_use]
+    pub fn to_json(&self) -> Object {
+        let paths = |paths: &[PathBuf]| -> Vec<Value> {
+            paths.iter().map(|path| path.to_string_lossy().into_owned().into()).collect()
+        };
+        let lists: [(&str, Vec<Value>); 5] = [
+            ("connect", self.connect.iter().map(|endpoint| endpoint.to_string().into()).collect()),
+            ("env", self.env.iter().map(|name| name.as_str().into()).collect()),
+            ("read", paths(&self.read)),
+            ("run", paths(&self.run)),
+            ("write", paths(&self.write)),
+        ];
+        let mut object = Object::new();
+        for (kind, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            object.insert(kind, list);
+        }
+        object
     }
 }
 
@@ -226,6 +248,21 @@ mod tests {
         ] {
             assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_told_of_grants_is_what_is_granted() {
+        assert!(Grants::default().to_json().is_empty());
+        let mut grants = Grants::default();
+        for (name, kind) in Kind::ALL {
+            let text = if *name == "connect" { "a.example:443" } else { "x" };
+            grants.add(*kind, text, Path::new("/srv")).unwrap();
+        }
+        let told = grants.to_json();
+        assert_eq!(
+            serde_json::Value::Object(told.to_serde()),
+            serde_json::to_value(&grants).unwrap()
+        );
     }
 
     #[test]

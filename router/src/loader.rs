@@ -195,6 +195,13 @@ impl Loader {
         self.load_here(&opened)
     }
 
+    /// Returns the file that a ref would be loaded from now, if there is one. The built-in adapter has none.
+    #[must_use]
+    pub fn find(&self, factory_ref: &str) -> Option<PathBuf> {
+        let parsed = FactoryRef::parse(factory_ref).ok()?;
+        self.adapter_path.find(&parsed).ok().filter(|_| factory_ref != Adapter::NULL_REF)
+    }
+
     /// Returns the digest of the library that would be loaded now; the built-in adapter has none.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use adapter::{Families, Handles};
 use table::meaning;
 
 pub use adapter::{CallInFlight, CallWaits};
-pub use gauges::Gauges;
+pub use gauges::{Gauges, WorkerGauges};
 pub use table::{METRICS, Metric};
 
 /// The content type of [`Metrics::render`]'s text.
@@ -134,6 +134,7 @@ impl Shared {
         add(registry, "nexus_router_call_wait_seconds", self.families.waits.clone());
         add(registry, "nexus_router_calls_waiting", self.families.waiting.clone());
         add(registry, "nexus_router_calls_in_flight", self.families.in_flight.clone());
+        add(registry, "nexus_router_adapter_incidents_total", self.families.incidents.clone());
         add(registry, "nexus_router_store_commit_duration_seconds", self.commits.clone());
         add(registry, "nexus_router_store_appends_total", self.appends.clone());
         add(registry, "nexus_router_store_written_bytes_total", self.written.clone());
@@ -197,6 +198,12 @@ impl Metrics {
     /// Counts a call that is made without waiting.
     pub fn call_begins(&self, adapter: &str) -> CallInFlight {
         CallInFlight::new(self.0.handles(adapter))
+    }
+
+    /// Counts what befell the workers of an adapter: `crashed`, `stuck`, `not_started`, `quarantined` or
+    /// `released`.
+    pub fn incident(&self, adapter: &str, kind: &str) {
+        self.0.handles(adapter).incident(kind);
     }
 
     /// Counts a commit.
@@ -269,6 +276,7 @@ mod tests {
         metrics.run_ended("apply", "COMPLETED", time);
         metrics.step_ended("echo", "ok", time);
         drop(metrics.call_waits("echo").begins());
+        metrics.incident("echo", "crashed");
         metrics.commit(3, 400, time);
         metrics.commit_failed();
         metrics.refused("overloaded");
@@ -279,7 +287,9 @@ mod tests {
 
     #[test]
     fn what_is_rendered_is_what_the_table_says() {
-        let gauges = Gauges { version: "1.2.3".to_owned(), ..Gauges::default() };
+        let echo = WorkerGauges { adapter: "echo".to_owned(), workers: 1, quarantined: false };
+        let gauges =
+            Gauges { version: "1.2.3".to_owned(), of_workers: vec![echo], ..Gauges::default() };
         let text = one_of_each().render(&gauges);
         let mut found = Vec::new();
         for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {

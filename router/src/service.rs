@@ -2,6 +2,7 @@
 
 mod counted;
 mod error;
+mod incidents;
 mod process;
 mod refusals;
 mod standing;
@@ -116,6 +117,7 @@ impl Service {
             false => None,
         };
         refusals::witness(&app, &audit);
+        incidents::witness(&app, &audit);
         let standing = Standing::of(&app.config(), app.tools()?, app.law()?)?;
         let inner = Inner {
             environment,
@@ -445,6 +447,7 @@ impl Service {
             connections: self.connections() as u64,
             streams: self.inner.streams.load(Ordering::Relaxed) as u64,
             adapters: self.router().registry().adapters().count() as u64,
+            of_workers: incidents::gauges(&self.router().registry()),
             ready: self.unready().is_none(),
             draining: self.is_draining(),
             resident_bytes,

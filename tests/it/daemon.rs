@@ -14,3 +14,4 @@ mod running;
 mod starting;
 mod support;
 mod trace;
+mod workers;

@@ -10,5 +10,6 @@ mod daemon;
 mod drain;
 mod places;
 mod reload;
+mod replace;
 mod start;
 mod support;

@@ -1,6 +1,6 @@
 //! The adapters of a router, loaded as the operator says, with the tools and the law that go with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -132,6 +132,28 @@ impl Fleet {
         Ok(Self { registry, secrets, tools, law, limits, members, passed_over })
     }
 
+    /// Lists the refs of the libraries that are loaded, each once.
+    pub(super) fn libraries(&self) -> Vec<&str> {
+        let refs = self.members.iter().map(|member| member.entry.factory_ref.as_str());
+        let refs: BTreeSet<&str> = refs.filter(|one| *one != Adapter::NULL_REF).collect();
+        refs.into_iter().collect()
+    }
+
+    /// Says whether a ref would be loaded from other bytes now.
+    pub(super) fn is_outdated(
+        &self,
+        loader: &Loader,
+        factory_ref: &str,
+    ) -> Result<bool, AdapterLoadError> {
+        let mut outdated = false;
+        for member in self.members.iter().filter(|one| one.entry.factory_ref == factory_ref) {
+            let now = loader.digest(&load_request(&member.entry, &member.config));
+            let now = now.map_err(|error| without(&self.secrets, &error))?;
+            outdated |= member.adapter.digest() != now;
+        }
+        Ok(outdated)
+    }
+
     /// Tells what is different from before.
     pub(super) fn changes_since(&self, before: &Self) -> Changes {
         let find = |fleet: &Self, adapter_id: &str| {
@@ -200,9 +222,20 @@ fn beside(
     all: &Workers,
 ) -> (Vec<Member>, Vec<(String, String)>) {
     let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
+    // One that was loaded stays when its library cannot be used any more, as with a configuration.
+    let mut pass_over = |members: &mut Vec<Member>, factory_ref: String, why: String| {
+        let mut known = before.into_iter().flat_map(|before| &before.members);
+        let known = known.find(|member| member.entry.factory_ref == factory_ref).cloned();
+        let id = |member: &Member| member.adapter.adapter_id().to_owned();
+        if let Some(known) = known.filter(|known| members.iter().all(|one| id(one) != id(known))) {
+            tracing::warn!(factory_ref, why, "the new library is refused; the old one stays");
+            members.push(known);
+        }
+        passed_over.push((factory_ref, why));
+    };
     for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
         if let Some(problem) = listed.problem {
-            passed_over.push((listed.factory_ref, problem.to_string()));
+            pass_over(&mut members, listed.factory_ref, problem.to_string());
             continue;
         }
         let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
@@ -214,12 +247,12 @@ fn beside(
                 let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
                 if members.iter().any(taken) {
                     let why = format!("there is another adapter '{}'", adapter.adapter_id());
-                    passed_over.push((listed.factory_ref, why));
+                    pass_over(&mut members, listed.factory_ref, why);
                 } else {
                     members.push(Member { entry, placement, config, adapter });
                 }
             }
-            Err(error) => passed_over.push((listed.factory_ref, error.to_string())),
+            Err(error) => pass_over(&mut members, listed.factory_ref, error.to_string()),
         }
     }
     (members, passed_over)

@@ -126,7 +126,10 @@ fn grants(texts: &[String]) -> Result<Grants, Error> {
         };
         grants.add(*kind, value, &base).map_err(|refused| {
             // Behind the name of a variable may stand its value.
-            let value = value.split('=').next().unwrap_or_default();
+            let value = match value.split_once('=') {
+                Some((variable, _)) => format!("{variable}=…"),
+                None => value.to_owned(),
+            };
             let message = format!("--grant {name}={value:?} cannot be granted: {}", refused.why);
             Error::usage(message, refused.remedy)
         })?;

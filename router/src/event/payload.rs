@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::object_text::{ObjectText, write_array};
 use super::{Fact, Kind, Planned, PlannedStep, Requested, Started};
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
@@ -45,6 +46,8 @@ pub enum Payload<'a> {
         selection_source: &'a str,
         /// The digest of its library.
         library: Option<String>,
+        /// Where it runs.
+        place: &'a Place<'a>,
     },
     /// A step begins.
     StepStarted {
@@ -107,6 +110,21 @@ pub enum Payload<'a> {
     RunCompleted,
     /// The run ended badly.
     RunFailed(&'a Failure),
+}
+
+/// Where an adapter runs, and how it is confined there.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// `worker` or `inline`.
+    pub isolation: &'a str,
+    /// `full`, `partial` or `none`.
+    pub confinement: &'a str,
+    /// The version of Landlock that is in force; only workers have one.
+    pub landlock: Option<u32>,
+    /// What the kernel lacks for it.
+    pub missing: &'a [&'a str],
+    /// What it may reach, by kind.
+    pub grants: &'a Object,
 }
 
 /// Why a run failed.
@@ -370,11 +388,23 @@ impl Payload<'_> {
                 capabilities,
                 selection_source,
                 library,
+                place,
             } => {
                 object.text("adapter_id", adapter_id).text("adapter_kind", adapter_kind);
-                object.texts("capabilities", capabilities).text("confinement", "none");
+                object.texts("capabilities", capabilities);
+                object.text("confinement", place.confinement);
+                if !place.grants.is_empty() {
+                    object.object("grants", place.grants);
+                }
+                object.text("isolation", place.isolation);
+                if let Some(landlock) = place.landlock {
+                    object.number("landlock", landlock.into());
+                }
                 if let Some(library) = library {
                     object.text("library", library);
+                }
+                if !place.missing.is_empty() {
+                    object.texts("missing", place.missing);
                 }
                 object.text("selection_source", selection_source);
             }
@@ -428,67 +458,4 @@ impl Payload<'_> {
         }
         object.close();
     }
-}
-
-/// A canonical object under construction. Its keys must be given in order.
-struct ObjectText<'a> {
-    out: &'a mut String,
-    last_key: &'static str,
-}
-
-impl<'a> ObjectText<'a> {
-    fn open(out: &'a mut String) -> Self {
-        out.push('{');
-        Self { out, last_key: "" }
-    }
-
-    fn close(self) {
-        self.out.push('}');
-    }
-
-    fn field(&mut self, key: &'static str, write: impl FnOnce(&mut String)) -> &mut Self {
-        debug_assert!(self.last_key < key, "{key} must come before {}", self.last_key);
-        if !self.last_key.is_empty() {
-            self.out.push(',');
-        }
-        self.last_key = key;
-        self.out.push('"');
-        self.out.push_str(key);
-        self.out.push_str("\":");
-        write(self.out);
-        self
-    }
-
-    fn text(&mut self, key: &'static str, text: &str) -> &mut Self {
-        self.field(key, |out| json::write_canonical_str(out, text))
-    }
-
-    fn number(&mut self, key: &'static str, number: u64) -> &mut Self {
-        self.field(key, |out| out.push_str(&number.to_string()))
-    }
-
-    fn flag(&mut self, key: &'static str, flag: bool) -> &mut Self {
-        self.field(key, |out| out.push_str(if flag { "true" } else { "false" }))
-    }
-
-    fn object(&mut self, key: &'static str, object: &Object) -> &mut Self {
-        self.field(key, |out| json::write_canonical_object(out, object))
-    }
-
-    fn texts(&mut self, key: &'static str, texts: &[&str]) -> &mut Self {
-        self.field(key, |out| {
-            write_array(out, texts, |out, text| json::write_canonical_str(out, text));
-        })
-    }
-}
-
-fn write_array<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
-    out.push('[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write(out, item);
-    }
-    out.push(']');
 }

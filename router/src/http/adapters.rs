@@ -1,4 +1,4 @@
-//! Adapters: list, show, health, validate, inspect.
+//! Adapters: list, show, health, release, validate, inspect.
 
 use axum::response::Response;
 use http::StatusCode;
@@ -6,6 +6,7 @@ use http::StatusCode;
 use super::guard::Context;
 use super::problem::Problem;
 use super::reply;
+use crate::app::{add_confinement, until};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
 
@@ -45,7 +46,8 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
     object.insert("factory_ref", adapter.factory_ref());
     object.insert("capabilities", capabilities.into_iter().map(Value::from).collect::<Vec<_>>());
     object.insert("library", adapter.digest().map(|digest| digest.to_string()));
-    object.insert("confinement", "none");
+    context.service.app().add_state(&mut object, &adapter);
+    add_confinement(&mut object, &adapter);
     object.insert("tools", tools.map(|tool| tool.name.as_str().into()).collect::<Vec<Value>>());
     Ok(reply::json(StatusCode::OK, &object.into()))
 }
@@ -57,11 +59,29 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
     let mut object = Object::new();
     object.insert("adapter_id", adapter.adapter_id());
     let full = seats.is_some_and(|seats| seats.busy >= seats.calls);
-    object.insert("status", if full { "busy" } else { "ok" });
+    let workers = adapter.workers();
+    // Calls to one that starts, or will when it is called, wait for it; to these they are refused.
+    let refuses = workers.as_ref().map(|workers| workers.state);
+    let refuses = refuses.filter(|state| ["quarantined", "waiting"].contains(state));
+    object.insert("status", refuses.unwrap_or(if full { "busy" } else { "ok" }));
+    if let (Some(_), Some(workers)) = (refuses, &workers) {
+        object.insert("until", until(workers));
+    }
     if let Some(seats) = seats {
         object.insert("calls_in_flight", seats.busy);
         object.insert("calls_limit", seats.calls);
     }
+    Ok(reply::json(StatusCode::OK, &object.into()))
+}
+
+/// Lets an adapter out of quarantine.
+pub(super) async fn release(context: Context) -> Result<Response, Problem> {
+    let adapter = find(&context)?;
+    let released = adapter.release_by(Some(&context.bearer.caller.name));
+    let mut object = Object::new();
+    object.insert("adapter_id", adapter.adapter_id());
+    object.insert("released", released);
+    context.service.app().add_state(&mut object, &adapter);
     Ok(reply::json(StatusCode::OK, &object.into()))
 }
 

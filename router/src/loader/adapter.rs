@@ -178,8 +178,13 @@ impl Adapter {
 
     /// Lets it out of quarantine. False if it was not in it.
     pub fn release(&self) -> bool {
+        self.release_by(None)
+    }
+
+    /// As [`release`](Self::release), in the name of somebody.
+    pub fn release_by(&self, name: Option<&str>) -> bool {
         match &self.inner.backing {
-            Backing::Team { team, .. } => team.release(),
+            Backing::Team { team, .. } => team.release(name),
             _ => false,
         }
     }

@@ -13,6 +13,8 @@ pub struct Incident {
     pub kind: IncidentKind,
     /// What happened, for people. No secrets.
     pub text: String,
+    /// Who brought it about, if somebody did.
+    pub by: Option<String>,
 }
 
 /// The kinds of incidents.
@@ -59,7 +61,7 @@ pub type IncidentSink = Arc<dyn Fn(&Incident) + Send + Sync>;
 /// Returns the sink that writes incidents to the log.
 #[must_use]
 pub fn log_incidents() -> IncidentSink {
-    Arc::new(|Incident { adapter_id, kind, text }| match kind {
+    Arc::new(|Incident { adapter_id, kind, text, .. }| match kind {
         IncidentKind::Quarantined => tracing::error!(adapter_id, "adapter {text}"),
         IncidentKind::Released => tracing::info!(adapter_id, "adapter {text}"),
         _ => tracing::warn!(adapter_id, "adapter {text}"),
@@ -82,10 +84,14 @@ impl Incident {
                 IncidentKind::Quarantined,
                 format!("is in quarantine for {}s after {crashes} crashes", time.as_secs()),
             ),
-            worker::Incident::Released => {
+            worker::Incident::Released { .. } => {
                 (IncidentKind::Released, "is out of quarantine".to_owned())
             }
         };
-        Self { adapter_id: adapter_id.to_owned(), kind, text }
+        let by = match incident {
+            worker::Incident::Released { by } => by.clone(),
+            _ => None,
+        };
+        Self { adapter_id: adapter_id.to_owned(), kind, text, by }
     }
 }

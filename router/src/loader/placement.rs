@@ -88,6 +88,18 @@ impl Confined {
         }
     }
 
+    /// Returns the version of Landlock that is in force; only workers have one.
+    #[must_use]
+    pub fn landlock_in_force(&self) -> Option<u32> {
+        (self.isolation == Isolation::Worker).then_some(self.landlock)
+    }
+
+    /// Returns the names of what the kernel lacks for it.
+    #[must_use]
+    pub fn missing_names(&self) -> Vec<&'static str> {
+        self.missing.iter().map(|feature| feature.name()).collect()
+    }
+
     /// As its worker said, with what it was granted.
     pub(super) fn worker(confinement: &Confinement, grants: &Grants) -> Self {
         let name = match confinement {

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -13,9 +14,19 @@ use super::{OTHER, Times};
 /// What can come of a step.
 pub(super) const OUTCOMES: [&str; 5] = ["ok", "operational", "bug", "denied", "simulated"];
 
+/// What can befall workers.
+pub(super) const INCIDENTS: [&str; 5] =
+    ["crashed", "stuck", "not_started", "quarantined", "released"];
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct AdapterLabel {
+    pub(super) adapter: Arc<str>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct IncidentLabels {
     adapter: Arc<str>,
+    kind: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -31,6 +42,7 @@ pub(super) struct Families {
     pub(super) waits: Times<AdapterLabel>,
     pub(super) waiting: Family<AdapterLabel, Gauge>,
     pub(super) in_flight: Family<AdapterLabel, Gauge>,
+    pub(super) incidents: Family<IncidentLabels, Counter>,
 }
 
 impl Families {
@@ -40,6 +52,7 @@ impl Families {
             waits: super::times(),
             waiting: Family::default(),
             in_flight: Family::default(),
+            incidents: Family::default(),
         }
     }
 
@@ -47,6 +60,9 @@ impl Families {
     pub(super) fn forget(&self, adapter: &Arc<str>) {
         for outcome in OUTCOMES.into_iter().chain([OTHER]) {
             self.steps.remove(&StepLabels { adapter: Arc::clone(adapter), outcome });
+        }
+        for kind in INCIDENTS.into_iter().chain([OTHER]) {
+            self.incidents.remove(&IncidentLabels { adapter: Arc::clone(adapter), kind });
         }
         let label = AdapterLabel { adapter: Arc::clone(adapter) };
         self.waits.remove(&label);
@@ -87,6 +103,12 @@ impl Handles {
             self.families.steps.get_or_create_owned(&labels)
         });
         histogram.observe(time.as_secs_f64());
+    }
+
+    pub(super) fn incident(&self, kind: &str) {
+        let kind = super::known(kind, &INCIDENTS);
+        let labels = IncidentLabels { adapter: Arc::clone(&self.adapter), kind };
+        self.families.incidents.get_or_create(&labels).inc();
     }
 
     fn waited(&self, time: Duration) {

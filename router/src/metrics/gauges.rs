@@ -1,11 +1,14 @@
 //! What is counted elsewhere, and set at the moment of a scrape.
 
 use prometheus_client::encoding::EncodeGaugeValue;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::adapter::AdapterLabel;
 use super::table::meaning;
+use super::{MAX_ADAPTERS, OTHER};
 
 /// The state of the daemon at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +23,8 @@ pub struct Gauges {
     pub streams: u64,
     /// Adapters that are loaded.
     pub adapters: u64,
+    /// How the adapters do that have workers.
+    pub of_workers: Vec<WorkerGauges>,
     /// Whether runs are accepted.
     pub ready: bool,
     /// Whether the daemon finishes its runs and stops.
@@ -34,6 +39,17 @@ pub struct Gauges {
     pub version: String,
 }
 
+/// The workers of an adapter at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerGauges {
+    /// The adapter.
+    pub adapter: String,
+    /// Processes that serve.
+    pub workers: u64,
+    /// Whether it is in quarantine.
+    pub quarantined: bool,
+}
+
 impl Gauges {
     /// Makes a registry of its own for one scrape, so that two scrapes at once do not mix.
     pub(super) fn registry(&self) -> Registry {
@@ -43,6 +59,7 @@ impl Gauges {
         add(&mut registry, "nexus_router_connections", None, self.connections);
         add(&mut registry, "nexus_router_streams", None, self.streams);
         add(&mut registry, "nexus_router_adapters", None, self.adapters);
+        self.add_workers(&mut registry);
         add(&mut registry, "nexus_router_ready", None, u64::from(self.ready));
         add(&mut registry, "nexus_router_draining", None, u64::from(self.draining));
         let (bytes, seconds) = (Some(Unit::Bytes), Some(Unit::Seconds));
@@ -53,6 +70,25 @@ impl Gauges {
         // The type appends `_info`.
         registry.register("nexus_router_build", meaning("nexus_router_build_info"), version);
         registry
+    }
+
+    fn add_workers(&self, registry: &mut Registry) {
+        let (workers, quarantined) = (Family::default(), Family::default());
+        for (index, one) in self.of_workers.iter().enumerate() {
+            let name = if index < MAX_ADAPTERS { one.adapter.as_str() } else { OTHER };
+            let label = AdapterLabel { adapter: name.into() };
+            let count = |family: &Family<AdapterLabel, Gauge>, number: u64| {
+                family.get_or_create(&label).inc_by(i64::try_from(number).unwrap_or(i64::MAX));
+            };
+            count(&workers, one.workers);
+            count(&quarantined, one.quarantined.into());
+        }
+        for (name, family) in [
+            ("nexus_router_adapter_workers", workers),
+            ("nexus_router_adapter_quarantined", quarantined),
+        ] {
+            registry.register(name, meaning(name), family);
+        }
     }
 }
 

@@ -55,6 +55,12 @@ pub const METRICS: &[Metric] = &[
         "Calls that an adapter is carrying out",
     ),
     row(
+        "nexus_router_adapter_incidents_total",
+        "counter",
+        &["adapter", "kind"],
+        "What befell the workers of an adapter: crashed, stuck, not_started, quarantined or released",
+    ),
+    row(
         "nexus_router_store_commit_duration_seconds",
         "histogram",
         &[],
@@ -107,6 +113,18 @@ pub const METRICS: &[Metric] = &[
     row("nexus_router_connections", "gauge", &[], "Connections that are open now"),
     row("nexus_router_streams", "gauge", &[], "Event streams that are open now"),
     row("nexus_router_adapters", "gauge", &[], "Adapters that are loaded"),
+    row(
+        "nexus_router_adapter_workers",
+        "gauge",
+        &["adapter"],
+        "Processes that serve an adapter; those that run in the router have none",
+    ),
+    row(
+        "nexus_router_adapter_quarantined",
+        "gauge",
+        &["adapter"],
+        "1 if no worker of an adapter is started after too many crashes, else 0",
+    ),
     row("nexus_router_ready", "gauge", &[], "1 if runs are accepted, else 0"),
     row(
         "nexus_router_draining",

@@ -1,5 +1,6 @@
-//! Sees when the configuration or the tokens change on disk.
+//! Sees when the configuration, the tokens or a library change on disk.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -48,14 +49,57 @@ impl Watch {
     }
 }
 
+/// Looks at the libraries of loaded adapters.
+#[derive(Default)]
+struct Libraries {
+    /// By ref: the state of its file that was looked into last, and one that was seen once since.
+    files: HashMap<String, (Option<Mark>, Mark)>,
+}
+
+impl Libraries {
+    /// Looks once: says whether a library has other bytes than what was loaded, and rests since the last
+    /// look. Each state of a file is looked into once, and a bad one is told once.
+    fn look(&mut self, service: &Service) -> bool {
+        let libraries = service.app().libraries();
+        self.files.retain(|known, _| libraries.iter().any(|(factory_ref, _)| factory_ref == known));
+        let mut changed = false;
+        for (factory_ref, file) in libraries {
+            let now = file.as_deref().and_then(mark);
+            let before = self.files.get(&factory_ref).copied();
+            let (known, pending) = before.unwrap_or((None, now));
+            if known == Some(now) || now != pending || before.is_none() {
+                self.files.insert(factory_ref, (known, now));
+                continue;
+            }
+            changed |= now.is_some() && is_outdated(service, &factory_ref);
+            if now.is_none() {
+                tracing::warn!(factory_ref, "the library is gone; what was loaded stays in force");
+            }
+            self.files.insert(factory_ref, (Some(now), now));
+        }
+        changed
+    }
+}
+
+fn is_outdated(service: &Service, factory_ref: &str) -> bool {
+    service.app().is_outdated(factory_ref).unwrap_or_else(|error| {
+        let error = error.to_string();
+        tracing::warn!(factory_ref, error, "the new library is refused; the old one stays");
+        false
+    })
+}
+
 /// Looks at the files until the drain begins, and reloads when they change. The tokens and the configuration
 /// have a thread each: a reload may wait for files and adapters, and a revoked token must not.
 pub async fn watch(service: Service) {
-    let mut watch = Watch::default();
+    let (mut watch, mut libraries) = (Watch::default(), Libraries::default());
     let config = every_pause("watch-config", &service, move |service| {
         if watch.look(service) {
             // The error is logged and recorded.
             drop(service.reload("the file changed"));
+        }
+        if libraries.look(service) {
+            drop(service.reload("a library changed"));
         }
     });
     let tokens = every_pause("watch-tokens", &service, Service::refresh_tokens);

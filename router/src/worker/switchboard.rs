@@ -67,9 +67,10 @@ impl Ord for Timer {
     }
 }
 
+static SWITCHBOARD: OnceLock<Switchboard> = OnceLock::new();
+
 /// Returns the switchboard of this process, which is there from the first worker on.
 pub(super) fn switchboard() -> io::Result<&'static Switchboard> {
-    static SWITCHBOARD: OnceLock<Switchboard> = OnceLock::new();
     static MAKING: Mutex<()> = Mutex::new(());
     if let Some(switchboard) = SWITCHBOARD.get() {
         return Ok(switchboard);
@@ -87,7 +88,7 @@ pub(super) fn switchboard() -> io::Result<&'static Switchboard> {
 
 /// Waits until no worker is left that was told to end, or the time is over.
 pub(crate) fn settle(time: Duration) {
-    let Ok(switchboard) = switchboard() else { return };
+    let Some(switchboard) = SWITCHBOARD.get() else { return };
     let until = Instant::now() + time;
     let mut members = lock(&switchboard.members);
     while members.values().any(|member| member.is_told_to_end()) {

@@ -54,8 +54,8 @@ pub(crate) enum Incident {
     NotStarted { why: String },
     /// No worker is started for so long.
     Quarantined { time: Duration, crashes: usize },
-    /// The quarantine is over.
-    Released,
+    /// The quarantine is over; perhaps somebody ended it.
+    Released { by: Option<String> },
 }
 
 /// How a team does.
@@ -201,15 +201,16 @@ impl Team {
         }
     }
 
-    /// Forgets crashes, and ends a quarantine. True if there was one.
-    pub(crate) fn release(&self) -> bool {
+    /// Forgets crashes, and ends a quarantine in the name of somebody. True if there was one.
+    pub(crate) fn release(&self, by: Option<&str>) -> bool {
         let mut state = lock(&self.inner.state);
         state.crashes.clear();
         state.in_vain = 0;
         let quarantined = matches!(state.pause.take(), Some((_, true)));
         drop(state);
         if quarantined {
-            (self.inner.makeup.incidents)(Incident::Released);
+            let by = by.map(str::to_owned);
+            (self.inner.makeup.incidents)(Incident::Released { by });
         }
         quarantined
     }
@@ -435,7 +436,7 @@ impl Inner {
             let was_quarantined = matches!(state.pause.take(), Some((_, true)));
             if was_quarantined && state.waiting.is_empty() {
                 drop(state);
-                (inner.makeup.incidents)(Incident::Released);
+                (inner.makeup.incidents)(Incident::Released { by: None });
                 return;
             }
             inner.keep_going(&mut state);

@@ -141,7 +141,7 @@ fn the_same_request_many_times_at_once_is_one_run_and_one_call() {
     let stage = Stage::new("");
     let traces = stage.path("traces");
     stage.configure(&format!(
-        "[[adapters]]\nref = \"probe_adapters:fake\"\n[adapters.config]\n\
+        "[[adapters]]\nref = \"probe_adapters:fake\"\nisolation = \"inline\"\n[adapters.config]\n\
          capabilities = [\"apply\", \"external\"]\ntraces = \"{}\"\n",
         traces.display()
     ));

@@ -9,7 +9,8 @@ use nexus_router::audit::KINDS;
 use nexus_router::store::Store;
 use serde_json::{Value, json};
 
-use super::support::{ADAPTERS, Daemon, plan, until};
+use super::support::{ADAPTERS, Daemon, Stage, plan, until};
+use super::workers::{FRAGILE, failing};
 
 #[test]
 fn a_loud_address_does_not_hide_quiet_ones() {
@@ -88,9 +89,19 @@ fn every_request_is_counted_also_without_a_route_or_an_answer() {
 #[test]
 fn what_is_recorded_is_what_the_table_says() {
     let rule = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n";
-    let mut daemon = Daemon::start(&format!("{ADAPTERS}{rule}"), &[]);
+    let stage = Stage::new(&format!("{ADAPTERS}{FRAGILE}{rule}"));
+    let cache = stage.path("cache");
+    std::fs::create_dir(&cache).unwrap();
+    std::fs::set_permissions(&cache, Permissions::from_mode(0o700)).unwrap();
+    let mut daemon = stage.start(&[]);
     daemon.get("/v1/runs").by_nobody().header("Authorization", "Bearer wrong").send();
     daemon.post("/v1/runs", &plan("echo", "t", "m")).by("read").refused(403, "SCOPE_MISSING");
+    assert_eq!(failing(&daemon, "hangs"), "TIMEOUT");
+    for _ in 0..2 {
+        assert_eq!(failing(&daemon, "breaks"), "ADAPTER_CRASHED");
+    }
+    daemon.audited(|event| event["kind"] == "adapter.quarantined");
+    assert_eq!(daemon.ask("POST", "/v1/adapters/breaks/release").ok()["released"], true);
     let run_id = daemon.post("/v1/runs", &plan("echo", "shop", "buy")).send().run_id();
     let bundle = daemon.get(&format!("/v1/runs/{run_id}/bundle")).send().body;
     daemon.ask("POST", "/v1/bundles?mode=new_run_id").body(bundle).ok();
@@ -108,6 +119,9 @@ fn what_is_recorded_is_what_the_table_says() {
     let tokens = daemon.stage.path("data/tokens.json");
     std::fs::set_permissions(&tokens, Permissions::from_mode(0o644)).unwrap();
     daemon.audited(|event| event["kind"] == "tokens.refused");
+    // Without the copy of its library no worker can be started.
+    std::fs::remove_dir_all(&cache).unwrap();
+    assert_eq!(failing(&daemon, "breaks"), "ADAPTER_UNAVAILABLE");
     daemon.stop();
 
     let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();

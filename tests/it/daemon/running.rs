@@ -45,6 +45,8 @@ fn adapters_of_a_running_daemon_are_listed() {
     for id in ["echo", "many", "fake", "null"] {
         let row = rows.iter().find(|row| row[0] == id).unwrap_or_else(|| panic!("{id}: {table}"));
         assert!(row.len() >= 8, "{table}");
+        let isolation = if id == "null" { "inline" } else { "worker" };
+        assert!(row.contains(&isolation), "{table}");
     }
     assert!(rows.iter().any(|row| row[..2] == ["echo", "echo"]), "{table}");
 

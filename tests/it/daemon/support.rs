@@ -90,12 +90,14 @@ impl Stage {
     /// Returns the program with a clean environment.
     pub fn program(&self) -> Command {
         let mut command = Command::new(PROGRAM);
+        // One for all tests, so that each library is tried once; or one of its own, if it is there.
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("daemon");
+        let cache = Some(self.path("cache")).filter(|own| own.exists()).unwrap_or(shared);
         command
             .current_dir(self.directory.path())
             .env_clear()
             .env("HOME", self.path("home"))
-            // One for all tests, so that each library is tried once.
-            .env("NEXUS_ROUTER_CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("daemon"))
+            .env("NEXUS_ROUTER_CACHE_DIR", cache)
             .env("NEXUS_ROUTER_ADAPTER_PATH", built_directory());
         command
     }

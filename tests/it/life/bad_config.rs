@@ -168,7 +168,7 @@ fn secrets_are_told_by_nobody_over_a_reload() {
     let config = |file: &str, more: &str| {
         format!(
             "[secrets]\nA = \"file:{file}\"\n[[adapters]]\nid = \"held\"\n\
-             ref = \"probe_adapters:fake\"\n[adapters.config]\ntraces = \"{}\"\n\
+             ref = \"probe_adapters:fake\"\nisolation = \"inline\"\n[adapters.config]\ntraces = \"{}\"\n\
              password = {{ \"$secret\" = \"A\" }}\nresponses = [{{ tool = \"t\", method = \"hold\", \
              behaviour.wait_for = {{ file = \"{}\", tell = {{ \"$secret\" = \"A\" }} }} }}]\n{more}\n",
             home.path("traces-held").display(),

@@ -67,7 +67,8 @@ impl Home {
     pub fn fake_of(&self, factory: &str, id: &str, more: &str) -> String {
         let go = self.path(&format!("go-{id}"));
         format!(
-            "[[adapters]]\nid = \"{id}\"\nref = \"{factory}\"\n[adapters.config]\n\
+            // Inline: it writes files, and tells the process in which it lives.
+            "[[adapters]]\nid = \"{id}\"\nref = \"{factory}\"\nisolation = \"inline\"\n[adapters.config]\n\
              life = \"{}\"\ntraces = \"{}\"\n\
              responses = [{{ tool = \"t\", method = \"hold\", behaviour.wait_for = \
              {{ file = \"{}\", tell = \"let go\" }} }},\n\

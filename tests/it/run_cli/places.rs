@@ -128,3 +128,27 @@ fn configuration_files_of_the_readme_are_some() {
     assert_eq!(run.code(), 0, "{}", run.stderr());
     assert_eq!(run.json()["dispatch"]["adapter_id"], "shop");
 }
+
+#[test]
+fn grant_that_cannot_be_is_refused_before_anything_is_written() {
+    let world = World::new();
+    let file = write(&world, "request.json", &request());
+    let run = |more: &[&str]| {
+        let adapter = ["--adapter", "nexus_router_adapter_echo:create_adapter", "--db", "runs.db"];
+        world.run(&[&["run", &file], &adapter[..], more].concat())
+    };
+    for (more, told) in [
+        (&["--grant", "connect=example.com"][..], "hint: write HOST:PORT"),
+        (&["--grant", "env=TOKEN=hunter22"], "it is no name of a variable"),
+        (&["--grant", "network=yes"], "the kinds are connect, read, write, run, env"),
+        (&["--isolation", "inline", "--grant", "read=/srv"], "--grant binds nobody"),
+    ] {
+        let refused = run(more);
+        assert_eq!((refused.code(), refused.stdout().as_str()), (2, ""));
+        assert!(refused.stderr().contains(told), "{}", refused.stderr());
+        assert!(!refused.stderr().contains("hunter22"), "{}", refused.stderr());
+        assert!(!world.path("runs.db").exists());
+    }
+    let trusted = run(&["--isolation", "inline"]);
+    assert_eq!(trusted.code(), 0, "{}", trusted.stderr());
+}

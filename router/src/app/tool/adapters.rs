@@ -24,6 +24,7 @@ pub(super) fn list(app: &App, request: Value) -> Result<Value, Error> {
             object.insert("adapter_id", adapter.adapter_id());
             object.insert("adapter_kind", adapter.adapter_kind());
             object.insert("capabilities", names.into_iter().map(Value::from).collect::<Vec<_>>());
+            app.add_state(&mut object, adapter);
             Value::Object(object)
         })
         .collect();

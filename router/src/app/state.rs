@@ -1,0 +1,70 @@
+//! How an adapter does, and where it runs, in the form that callers get.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+use super::{App, Error};
+use crate::clock::{Clock, Timestamp};
+use crate::json::{Object, Value};
+use crate::loader::{Adapter, Workers};
+
+impl App {
+    /// Adds how an adapter does: `isolation`, `state`, `workers`, `restarts`, `last_end` and `until`. One that
+    /// runs in this process has none of the rest.
+    pub(crate) fn add_state(&self, object: &mut Object, adapter: &Adapter) {
+        let workers = adapter.workers();
+        object.insert("isolation", adapter.confined().isolation.name());
+        object.insert("state", workers.as_ref().map_or("inline", |workers| workers.state));
+        let number = workers.as_ref().map_or(0, |workers| workers.processes.len());
+        object.insert("workers", number);
+        object.insert("restarts", workers.as_ref().map_or(0, |workers| workers.restarts));
+        let last_end = workers.as_ref().and_then(|workers| workers.last_end.as_deref());
+        object.insert("last_end", last_end.map(|text| self.scrubbed(text)));
+        object.insert("until", workers.as_ref().and_then(until));
+    }
+
+    /// Lists the refs of the libraries that are loaded, each with the file that it would be loaded from now.
+    pub(crate) fn libraries(&self) -> Vec<(String, Option<PathBuf>)> {
+        let Ok(fleet) = self.fleet() else { return Vec::new() };
+        let loader = &self.setup().loader;
+        let found = |factory_ref: &str| (factory_ref.to_owned(), loader.find(factory_ref));
+        fleet.libraries().into_iter().map(found).collect()
+    }
+
+    /// Says whether a ref would be loaded from other bytes now.
+    ///
+    /// # Errors
+    /// When it could not be loaded.
+    pub(crate) fn is_outdated(&self, factory_ref: &str) -> Result<bool, Error> {
+        Ok(self.fleet()?.is_outdated(&self.setup().loader, factory_ref)?)
+    }
+
+    /// Returns a text of an adapter without what is hidden by now.
+    pub(super) fn scrubbed(&self, text: &str) -> String {
+        self.hidden.read().unwrap_or_else(PoisonError::into_inner).scrub(text)
+    }
+}
+
+/// Returns when a worker may be started again, if none may now.
+pub(crate) fn until(workers: &Workers) -> Option<String> {
+    let left = i64::try_from(workers.left?.as_millis()).unwrap_or(i64::MAX);
+    let now = Clock::System.now().as_millis();
+    Some(Timestamp::from_millis(now.saturating_add(left)).to_string())
+}
+
+/// Adds how an adapter is confined: `confinement`, and of workers `landlock`, what is `missing` and the
+/// `grants`, as far as there are any.
+pub(crate) fn add_confinement(object: &mut Object, adapter: &Adapter) {
+    let confined = adapter.confined();
+    object.insert("confinement", confined.confinement.as_str());
+    if let Some(landlock) = confined.landlock_in_force() {
+        object.insert("landlock", landlock);
+    }
+    let missing: Vec<Value> = confined.missing_names().into_iter().map(Value::from).collect();
+    if !missing.is_empty() {
+        object.insert("missing", missing);
+    }
+    if !confined.grants.is_empty() {
+        object.insert("grants", confined.grants.to_json());
+    }
+}

@@ -1,0 +1,42 @@
+//! What befalls workers: recorded as it happens, and measured when somebody looks.
+
+use crate::app::App;
+use crate::audit::Audit;
+use crate::json::Object;
+use crate::loader::IncidentKind;
+use crate::metrics::WorkerGauges;
+use crate::registry::Registry;
+
+/// Records what befalls workers from now on.
+pub(super) fn witness(app: &App, audit: &Audit) {
+    let audit = audit.clone();
+    app.watchman().tell(move |incident| {
+        let kind = match incident.kind {
+            IncidentKind::Crashed => "adapter.crashed",
+            IncidentKind::Stuck => "adapter.stuck",
+            IncidentKind::NotStarted => "adapter.not_started",
+            IncidentKind::Quarantined => "adapter.quarantined",
+            IncidentKind::Released => "adapter.released",
+        };
+        let mut payload = Object::new();
+        payload.insert("adapter", incident.adapter_id.as_str());
+        payload.insert("text", incident.text.as_str());
+        if let Some(name) = &incident.by {
+            payload.insert("name", name.as_str());
+        }
+        audit.record(kind, payload);
+    });
+}
+
+/// Returns how the adapters do that have workers.
+pub(super) fn gauges(registry: &Registry) -> Vec<WorkerGauges> {
+    let of = registry.adapters().filter_map(|adapter| {
+        let workers = adapter.workers()?;
+        Some(WorkerGauges {
+            adapter: adapter.adapter_id().to_owned(),
+            workers: workers.processes.len() as u64,
+            quarantined: workers.state == "quarantined",
+        })
+    });
+    of.collect()
+}
