@@ -24,6 +24,9 @@ const STACK: usize = 2 * 1024 * 1024;
 /// How long all threads may be busy before there are more of them.
 const BUSY: Duration = Duration::from_micros(300);
 
+/// How long nothing must happen until a worker is at rest.
+const REST: Duration = Duration::from_secs(1);
+
 /// What carries out the calls.
 pub(crate) trait Servant: Send + Sync {
     /// Carries out a request; the answer may come later, and from another thread.
@@ -31,6 +34,9 @@ pub(crate) trait Servant: Send + Sync {
 
     /// Gives up the call with this name.
     fn cancel(&self, call_id: &str);
+
+    /// Is told when there has been nothing to do for a while.
+    fn rest(&self);
 }
 
 /// The worker's end of the socket.
@@ -119,8 +125,18 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
         Ok(threads)
     };
     let mut threads = grow(FIRST_THREADS)?;
+    let mut rested = usize::MAX;
     while !crew.over.load(Ordering::SeqCst) {
-        std::thread::park();
+        let done = crew.done.load(Ordering::Relaxed);
+        if done == rested {
+            std::thread::park();
+        } else {
+            std::thread::park_timeout(REST);
+            if done == crew.done.load(Ordering::Relaxed) {
+                crew.servant.rest();
+                rested = done;
+            }
+        }
         // All are busy. If they get nowhere, more are needed; if they only have much to do, more would
         // stand in each other's way.
         while crew.crowded.load(Ordering::SeqCst) && !crew.over.load(Ordering::SeqCst) {
