@@ -54,8 +54,7 @@ fn where_an_adapter_runs_is_recorded_and_shown() {
         "[[adapters]]\n{reference}\n[[adapters]]\n{reference}\nid = \"here\"\nisolation = \"inline\"\n\
          [[adapters]]\nref = \"nexus_router_adapter_http:create_adapter\"\nid = \"web\"\n\
          config = {{ base_url = \"http://127.0.0.1:9\" }}\n\
-         grants = {{ connect = [\"127.0.0.1:9\"], env = [\"HOME\"] }}\n\
-         [workers]\naccept_missing = [\"seccomp-notify\"]\n"
+         grants = {{ connect = [\"127.0.0.1:9\"], env = [\"HOME\"] }}\n"
     ))
     .start(&[]);
     let [echo, here, web] = ["echo", "here", "web"].map(|id| {
@@ -72,16 +71,7 @@ fn where_an_adapter_runs_is_recorded_and_shown() {
     assert_eq!((&here["isolation"], &here["confinement"]), (&json!("inline"), &json!("none")));
     assert!(here.get("landlock").is_none() && here.get("grants").is_none(), "{here}");
     assert_eq!(web["grants"], json!({ "connect": ["127.0.0.1:9"], "env": ["HOME"] }));
-    // As much as the kernel can do; what it cannot is said.
-    match web.get("missing") {
-        None => assert_eq!(web["confinement"], "full"),
-        Some(missing) => {
-            assert_eq!(
-                (missing, &web["confinement"]),
-                (&json!(["seccomp-notify"]), &json!("partial"))
-            );
-        }
-    }
+    assert_eq!((web.get("missing"), &web["confinement"]), (None, &json!("full")));
 }
 
 #[test]
