@@ -4,6 +4,7 @@ mod access;
 mod adapters;
 mod api;
 mod audit;
+mod bad_calls;
 mod bad_input;
 mod client;
 mod events;

@@ -182,6 +182,10 @@ impl Daemon {
         Self::start(ADAPTERS, &[])
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn stdout(&self) -> String {
         std::fs::read_to_string(self.stage.path("stdout")).unwrap()
     }
