@@ -112,6 +112,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Says whether it is the guard of the worker.
+    pub(super) const fn is_guarded(&self) -> bool {
+        self.leash.is_some()
+    }
+
     pub(super) fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }

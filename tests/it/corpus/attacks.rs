@@ -295,3 +295,13 @@ fn pipe_in_the_cache_is_replaced() {
     assert_eq!(corpus.loader.load(&request).unwrap().digest(), Some(digest));
     assert!(copy.symlink_metadata().unwrap().is_file());
 }
+
+#[test]
+fn library_cannot_say_how_its_process_ended() {
+    let source = "#include <unistd.h>\n__attribute__((constructor)) static void c(void) {\n\
+         static const char ended[] = \"\\x0a\\0\\0\\0\\0\\0\\0\\0\\0code 0\";\n\
+         if (write(3, ended, sizeof ended - 1)) {}\n_exit(7); }";
+    let error = refused(&Corpus::new(), "own_epitaph", source, PATIENCE);
+    assert_eq!(error.reason(), Reason::LibraryExited);
+    assert!(error.to_string().contains("exit code 7"), "{error}");
+}
