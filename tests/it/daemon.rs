@@ -11,6 +11,7 @@ mod events;
 mod limits;
 mod moving;
 mod openapi;
+mod orphans;
 mod running;
 mod starting;
 mod support;
