@@ -14,6 +14,7 @@ mod openapi;
 mod orphans;
 mod running;
 mod starting;
+mod stuck;
 mod support;
 mod trace;
 mod workers;

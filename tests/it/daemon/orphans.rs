@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -11,9 +12,9 @@ use super::support::{Daemon, Stage, plan, until};
 
 /// A process as the kernel tells of it; its start tells it from a later one with the same id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+pub struct Seen {
     id: u32,
-    parent: u32,
+    pub parent: u32,
     start: u64,
     state: String,
     command: String,
@@ -38,12 +39,26 @@ impl Seen {
     }
 
     /// Says whether it runs no more. Whoever inherits it may leave it unburied for a while.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         Self::of(self.id).is_none_or(|now| now.start != self.start || now.is_zombie())
     }
 
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.id.cast_signed()).unwrap(), signal).unwrap();
+    /// Sends a signal, unless it is gone already.
+    pub fn signal(&self, signal: Signal) {
+        match kill_process(Pid::from_raw(self.id.cast_signed()).unwrap(), signal) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => panic!("{self:?}: {error}"),
+        }
+    }
+
+    /// Has it stand still, with all of its threads.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        until("it stands still", || {
+            let threads = std::fs::read_dir(format!("/proc/{}/task", self.id)).unwrap().flatten();
+            let mut stats = threads.map(|one| std::fs::read_to_string(one.path().join("stat")));
+            stats.all(|stat| stat.is_ok_and(|stat| stat.contains(") T "))).then_some(())
+        });
     }
 }
 
@@ -54,7 +69,7 @@ fn all() -> Vec<Seen> {
 }
 
 /// Returns the children of a process and theirs, and so on.
-fn descendants(id: u32) -> Vec<Seen> {
+pub fn descendants(id: u32) -> Vec<Seen> {
     let (all, mut found) = (all(), Vec::<Seen>::new());
     let mut parents = vec![id];
     while let Some(parent) = parents.pop() {
@@ -217,7 +232,7 @@ fn a_worker_that_stands_still_costs_its_call_and_is_ended() {
     assert_eq!(quick()["status"], "COMPLETED");
     let mut workers = descendants(yard.daemon.process_id());
     workers.retain(|one| one.parent == yard.daemon.process_id());
-    workers.iter().for_each(|one| one.signal(Signal::STOP));
+    workers.iter().for_each(Seen::stop);
     let error = &quick()["results"][0]["error"];
     assert_eq!(error["code"], "TIMEOUT", "{error}");
     assert_eq!(error["details"]["stopped"], false, "{error}");
