@@ -4,8 +4,8 @@
 //! factories live in one library. After every case the same process loads and calls a good adapter.
 
 mod attacks;
-mod calls;
-mod compile;
+pub mod calls;
+pub mod compile;
 mod confinement;
 mod crowds;
 mod damage;

@@ -1,6 +1,8 @@
 //! Adapters in workers: the same results, and what becomes of a worker that fails.
 
 mod calls;
+mod own_calls;
+mod wire;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

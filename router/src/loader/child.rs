@@ -42,6 +42,7 @@ const MOST_THREADS: usize = 1024;
 /// confines the process for good.
 #[must_use]
 pub fn run_child() -> ExitCode {
+    sandbox::heed_children();
     if std::env::args_os().nth(3).is_some_and(|third| third == guard::GUARD) {
         return guard::run(CHILD_ARGUMENT);
     }

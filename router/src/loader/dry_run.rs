@@ -52,7 +52,9 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
     }
     let ending = match followed {
         Followed::Ended(status) => {
-            epitaph.or(status.map(Ending::of)).filter(|ending| !ending.is_well())
+            // Without a guard, only the library itself could have said it.
+            let told = epitaph.filter(|_| recipe.guarded);
+            told.or(status.map(Ending::of)).filter(|ending| !ending.is_well())
         }
         Followed::Late => Some(Ending::TimedOut { limit }),
         Followed::Garbled => Some(Ending::Garbled { how: "it sent what is no frame" }),

@@ -179,7 +179,8 @@ fn start(
         }
         (_, Some(Err(halt)), _) => halt,
         (Followed::Ended(status), _, _) => {
-            let ending = epitaph.or(status.map(Ending::of));
+            // Without a guard, only the library itself could have said it.
+            let ending = epitaph.filter(|_| recipe.guarded).or(status.map(Ending::of));
             Halt::Ended(ending.unwrap_or(Ending::Exited { code: -1 }))
         }
         (Followed::Late, _, _) => Halt::Ended(Ending::TimedOut { limit }),

@@ -10,6 +10,14 @@ pub(crate) fn close_inherited_descriptors() -> io::Result<()> {
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the ends of children told, which whoever started this program may have turned off for it: programs are
+/// waited for, and how they ended is not to be lost.
+pub(crate) fn heed_children() {
+    #[expect(unsafe_code, reason = "no safe interface sets what becomes of a signal")]
+    // SAFETY: no handler is set; the default runs no code of ours.
+    let _before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Returns where each signal goes, from signal 1 on: the address of its handler, or what stands for the
 /// default and for ignoring it.
 #[expect(unsafe_code, reason = "no safe interface asks for a handler")]

@@ -30,9 +30,14 @@ fn guard(argument: &str) -> io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let own = std::process::id().to_string();
     let mut worker = Command::new("/proc/self/exe").arg(argument).arg(own).spawn()?;
-    let ending = wait(&mut worker)?;
+    // Whatever became of the worker, nothing of it stays.
+    let ending = wait(&mut worker);
+    if ending.is_err() {
+        drop(worker.kill());
+    }
     session::end(worker.id());
     reap_all();
+    let ending = ending?;
     // The router reads it after all else; if it has gone, nobody does.
     drop(frame::write(io::stdin(), Kind::Ended, 0, ending.written().as_bytes()));
     Ok(())

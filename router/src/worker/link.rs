@@ -46,6 +46,8 @@ pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
 /// The router's end of a worker's socket.
 pub(super) struct Link {
     socket: OwnedFd,
+    /// Whether the worker has a guard, which says how it ended.
+    guarded: bool,
     calls: Mutex<Calls>,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<VecDeque<Vec<u8>>>,
@@ -81,6 +83,9 @@ struct Incoming {
     gathering: Gathering,
     /// How many bytes of notices may come, as of when, and how many came in vain.
     notices: (usize, Instant, usize),
+    /// The rules were broken, or the other side has gone: nothing more is believed. An empty message looks like
+    /// the end, too, and others may follow it.
+    over: bool,
 }
 
 /// How a call was taken.
@@ -121,14 +126,16 @@ pub(super) enum Reading {
 }
 
 impl Link {
-    pub(super) fn new(socket: OwnedFd) -> Self {
+    pub(super) fn new(socket: OwnedFd, guarded: bool) -> Self {
         let incoming = Incoming {
             buffer: vec![0; MAX_FRAME + 1],
             gathering: Gathering::default(),
             notices: (NOTICE_BURST, Instant::now(), 0),
+            over: false,
         };
         Self {
             socket,
+            guarded,
             calls: Mutex::default(),
             incoming: Mutex::new(incoming),
             outgoing: Mutex::default(),
@@ -238,12 +245,21 @@ impl Link {
     }
 
     fn hear(&self, incoming: &mut Incoming) -> Heard {
+        if incoming.over {
+            return Heard::End;
+        }
+        let heard = self.hear_next(incoming);
+        incoming.over = matches!(heard, Heard::Broken(_) | Heard::End);
+        heard
+    }
+
+    fn hear_next(&self, incoming: &mut Incoming) -> Heard {
         let length = match frame::try_receive(&self.socket, &mut incoming.buffer) {
             Ok(Received::Message(length)) => length,
             Ok(Received::Nothing) => return Heard::Nothing,
             Ok(Received::End) | Err(_) => return Heard::End,
         };
-        let Incoming { buffer, gathering, notices } = incoming;
+        let Incoming { buffer, gathering, notices, .. } = incoming;
         let Some(frame) = Frame::read(&buffer[..length]) else {
             return broken("it sent what is no frame");
         };
@@ -274,11 +290,12 @@ impl Link {
                 Affordable::No => Heard::Something,
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
             },
-            // Believed in how it is told, and in nothing else.
-            Kind::Ended => {
+            // The guard's is the last one, whatever its worker said before.
+            Kind::Ended if self.guarded => {
                 *lock(&self.epitaph) = Ending::read(&whole);
                 Heard::Something
             }
+            Kind::Ended => broken("it sent a frame that only a guard sends"),
             _ => broken("it sent a frame that only a router sends"),
         }
     }

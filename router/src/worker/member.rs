@@ -52,7 +52,7 @@ impl Member {
             key: switchboard.key(),
             process_id: process.id(),
             team: Arc::downgrade(team),
-            link: Link::new(socket),
+            link: Link::new(socket, process.is_guarded()),
             process: Mutex::new(process),
             fault: Mutex::default(),
             told_to_end: AtomicBool::new(false),
@@ -243,7 +243,11 @@ impl Member {
             match self.link.read(&|text| self.notice(text)) {
                 Reading::More => {}
                 Reading::Busy => std::thread::yield_now(),
-                Reading::Read | Reading::End | Reading::Broken(_) => break,
+                Reading::Read | Reading::End => break,
+                Reading::Broken(ending) => {
+                    lock(&self.fault).get_or_insert(ending);
+                    break;
+                }
             }
         }
         let status = {

@@ -112,6 +112,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Says whether it is the guard of the worker.
+    pub(super) const fn is_guarded(&self) -> bool {
+        self.leash.is_some()
+    }
+
     pub(super) fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -272,8 +277,8 @@ impl Process {
         // it is another program and has started more.
         let _: Result<(), Errno> = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let status = self.child.wait();
-        // A guard that was killed has ended nothing.
-        let killed = status.as_ref().is_ok_and(|status| status.signal().is_some());
+        // A guard that was killed has ended nothing, and one without a status may have been.
+        let killed = status.as_ref().map_or(true, |status| status.signal().is_some());
         if let Some(session) = self.session.take().filter(|_| killed) {
             session::end(session);
         }

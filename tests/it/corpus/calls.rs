@@ -9,19 +9,19 @@ use super::factories::factory_ref;
 use super::{Corpus, SECRET};
 
 /// The error that a call must end with.
-enum Expected {
+pub enum Expected {
     Bug(&'static str),
     Operational(&'static str),
 }
 
-use Expected::{Bug, Operational};
+pub use Expected::{Bug, Operational};
 
 /// A case: the factory, the end of the call, and what the error says.
-type Case = (&'static str, Expected, &'static str);
+pub type Case = (&'static str, Expected, &'static str);
 
 const CRASHED: &str = "ADAPTER_CRASHED";
 
-const CALLED: &[Case] = &[
+pub const CALLED: &[Case] = &[
     ("call_panics", Bug(code::ADAPTER_PANICKED), "the call gave up"),
     ("call_panics_with_a_bomb", Bug(code::ADAPTER_PANICKED), "no message"),
     ("call_panics_unguarded", Bug(CRASHED), "exit code 1 in a call"),
@@ -45,10 +45,10 @@ const CALLED: &[Case] = &[
 ];
 
 /// Factories whose instances never answer.
-const HANGING: &[&str] = &["call_hangs", "call_prints_without_end"];
+pub const HANGING: &[&str] = &["call_hangs", "call_prints_without_end"];
 
 /// Factories whose instances tell the host too much, too long or too often.
-const FLOODING: [&str; 2] = ["call_sends_large_notices", "call_sends_many_notices"];
+pub const FLOODING: [&str; 2] = ["call_sends_large_notices", "call_sends_many_notices"];
 
 /// Returns the factories that only a call brings down.
 pub fn functions() -> impl Iterator<Item = &'static str> {

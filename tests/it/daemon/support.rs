@@ -89,7 +89,11 @@ impl Stage {
 
     /// Returns the program with a clean environment.
     pub fn program(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        self.clean(Command::new(PROGRAM))
+    }
+
+    /// Gives a command a clean environment.
+    fn clean(&self, mut command: Command) -> Command {
         // One for all tests, so that each library is tried once; or one of its own, if it is there.
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("daemon");
         let cache = Some(self.path("cache")).filter(|own| own.exists()).unwrap_or(shared);
@@ -120,8 +124,21 @@ impl Stage {
 
     /// Starts the daemon.
     pub fn start(self, arguments: &[&str]) -> Daemon {
+        let command = self.program();
+        self.start_by(command, arguments)
+    }
+
+    /// Starts the daemon with a signal ignored, as a careless parent may.
+    pub fn start_ignoring(self, signal: &str) -> Daemon {
+        let mut command = Command::new("env");
+        command.arg(format!("--ignore-signal={signal}")).arg(PROGRAM);
+        let mut command = self.clean(command);
+        command.env("PATH", "/usr/bin:/bin");
+        self.start_by(command, &[])
+    }
+
+    fn start_by(self, mut command: Command, arguments: &[&str]) -> Daemon {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
-        let mut command = self.program();
         command.args(["serve", "--config", "router.toml", "--data-dir", "data"]).args(arguments);
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -182,6 +199,10 @@ impl Daemon {
         Self::start(ADAPTERS, &[])
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn stdout(&self) -> String {
         std::fs::read_to_string(self.stage.path("stdout")).unwrap()
     }
@@ -194,6 +215,12 @@ impl Daemon {
     pub fn token(&self, name: &str) -> &str {
         let found = self.stage.tokens.iter().find(|(known, _)| known == name);
         &found.unwrap_or_else(|| panic!("no token {name}")).1
+    }
+
+    /// Kills the daemon.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
     }
 
     /// Ends the daemon as an operator would, and waits for it.

@@ -54,9 +54,17 @@ impl AdapterV1 for Raw {
 }
 
 /// Hands an instance, or a factory's error text, over to the host.
-pub(crate) fn hand_over(made: Result<Raw, String>) -> RResult<AdapterBox, RString> {
+pub(crate) fn hand_over(
+    made: Result<Raw, String>,
+    id: Option<&str>,
+) -> RResult<AdapterBox, RString> {
     match made {
-        Ok(raw) => RResult::ROk(AdapterV1_TO::from_value(raw, TD_Opaque)),
+        Ok(mut raw) => {
+            if let Some(id) = id.filter(|_| raw.description == DESCRIPTION) {
+                raw.description = DESCRIPTION.replacen("bad", id, 1);
+            }
+            RResult::ROk(AdapterV1_TO::from_value(raw, TD_Opaque))
+        }
         Err(error) => RResult::RErr(error.into()),
     }
 }
@@ -119,7 +127,7 @@ macro_rules! raw_adapter {
             static RECORD: [u8; TEXT.len() + 12] = $crate::raw::record(TEXT);
 
             extern "C" fn create(
-                _: ROption<RStr<'_>>,
+                id: ROption<RStr<'_>>,
                 _: RStr<'_>,
                 _: HostBox,
             ) -> RResult<AdapterBox, RString> {
@@ -127,7 +135,7 @@ macro_rules! raw_adapter {
                 fn make() -> Result<$crate::raw::Raw, String> {
                     $made
                 }
-                $crate::raw::hand_over(make())
+                $crate::raw::hand_over(make(), id.into_option().map(|id| id.as_str()))
             }
 
             extern "C" fn root_module() -> RootModuleResult {

@@ -36,6 +36,13 @@ impl Default for Stub {
     }
 }
 
+impl Stub {
+    /// Returns the usual one under the name that it was asked for.
+    pub(crate) fn named(id: Option<&str>) -> Self {
+        Self { adapter_id: id.unwrap_or(KIND).to_owned(), ..Self::default() }
+    }
+}
+
 impl Adapter for Stub {
     fn adapter_id(&self) -> &str {
         (self.describe)();
@@ -62,8 +69,8 @@ impl Adapter for Stub {
 /// Exports a factory that makes a stub with some parts replaced.
 macro_rules! stub {
     ($name:ident { $($part:ident: $value:expr),* $(,)? }) => {
-        fn $name(_: Option<&str>, _: ::nexus_router_sdk::Object) -> $crate::stub::Made {
-            Ok($crate::stub::Stub { $($part: $value,)* ..$crate::stub::Stub::default() })
+        fn $name(id: Option<&str>, _: ::nexus_router_sdk::Object) -> $crate::stub::Made {
+            Ok($crate::stub::Stub { $($part: $value,)* ..$crate::stub::Stub::named(id) })
         }
         ::nexus_router_sdk::export_adapter!($name);
     };

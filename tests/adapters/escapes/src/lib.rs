@@ -16,6 +16,7 @@ mod files;
 mod kernel;
 mod network;
 mod processes;
+mod wire;
 
 use std::ffi::CString;
 use std::io;
@@ -66,7 +67,13 @@ impl Adapter for Escapes {
         method: &str,
         args: Object,
     ) -> Result<Object, AdapterError> {
-        let lists = [files::ATTEMPTS, kernel::ATTEMPTS, network::ATTEMPTS, processes::ATTEMPTS];
+        let lists = [
+            files::ATTEMPTS,
+            kernel::ATTEMPTS,
+            network::ATTEMPTS,
+            processes::ATTEMPTS,
+            wire::ATTEMPTS,
+        ];
         let attempt = lists.into_iter().flatten().find(|(name, _)| *name == method);
         let Some((_, attempt)) = attempt else {
             return Err(AdapterError::operational("UNKNOWN_METHOD", format!("no {method}")));
