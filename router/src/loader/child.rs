@@ -109,7 +109,9 @@ fn say(wire: &Wire, message: &Message) -> io::Result<()> {
 fn say_confined(wire: &Wire, message: &Message, connects: Option<OwnedFd>) -> io::Result<()> {
     match connects {
         None => say(wire, message),
-        Some(connects) => wire.send_with(Kind::Said, &serde_json::to_vec(message)?, connects),
+        Some(connects) => {
+            wire.send_with(Kind::Said, &serde_json::to_vec(message)?, connects.as_fd())
+        }
     }
 }
 

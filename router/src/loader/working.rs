@@ -136,7 +136,7 @@ fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
     let names = (!grants.connect.is_empty()).then(|| ("RES_OPTIONS".into(), "use-vc".into()));
     let granted = grants.env.iter().filter_map(|name| {
         let value = crate::config::variable(name)?;
-        Some((name.into(), value.into()))
+        Some((name.into(), value))
     });
     library_path.into_iter().chain(names).chain(granted).collect()
 }

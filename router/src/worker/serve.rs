@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -59,9 +59,14 @@ impl Wire {
         frame::write(&*self.socket, kind, id, text)
     }
 
-    /// Sends a short text with a descriptor, which it then gives up.
-    pub(crate) fn send_with(&self, kind: Kind, text: &[u8], descriptor: OwnedFd) -> io::Result<()> {
-        frame::send_with(&*self.socket, kind, text, descriptor.as_fd())
+    /// Sends a short text with a descriptor.
+    pub(crate) fn send_with(
+        &self,
+        kind: Kind,
+        text: &[u8],
+        with: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        frame::send_with(&*self.socket, kind, text, with)
     }
 }
 
