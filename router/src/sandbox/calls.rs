@@ -113,10 +113,10 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
 /// of IPv6 for routes, hops and destinations, in their new and old numbers.
 const ROUTES: [(i32, i32); 9] = [
     (libc::IPPROTO_IP, 4),
-    (libc::IPPROTO_IPV6, 2),
     (libc::IPPROTO_IPV6, 3),
     (libc::IPPROTO_IPV6, 4),
     (libc::IPPROTO_IPV6, 5),
+    (libc::IPPROTO_IPV6, 6),
     (libc::IPPROTO_IPV6, 54),
     (libc::IPPROTO_IPV6, 55),
     (libc::IPPROTO_IPV6, 57),
