@@ -181,7 +181,8 @@ fn resident(directory: &Path) {
     for adapter in &adapters {
         adapter.call(&call).unwrap();
     }
-    std::thread::sleep(Duration::from_millis(100));
+    // At rest they let go of what they do not need.
+    std::thread::sleep(Duration::from_millis(2500));
     let of = |key: &str| -> f64 {
         let processes: Vec<u32> =
             adapters.iter().flat_map(|adapter| adapter.workers().unwrap().processes).collect();

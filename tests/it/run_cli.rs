@@ -145,7 +145,8 @@ fn programs_are_called_by_the_subprocess_adapter() {
     let world = World::new();
     let config = json!({ "base_cmd": ["/bin/sh", "-c", "echo '{\"said\": \"'$2'\"}'", "sh"] });
     let adapter = ["--adapter", SUBPROCESS, "--adapter-config", &config.to_string()];
-    let run = run(&world, &request(), &[&adapter[..], &["--adapter-id", "shell"]].concat());
+    let named = ["--adapter-id", "shell", "--isolation", "inline"];
+    let run = run(&world, &request(), &[&adapter[..], &named].concat());
     assert_eq!(run.code(), 0, "{}\n{}", run.stdout(), run.stderr());
     let response = run.json();
     assert_eq!(response["results"][0]["output"]["said"], "greeter");

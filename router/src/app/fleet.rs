@@ -222,16 +222,22 @@ fn beside(
     all: &Workers,
 ) -> (Vec<Member>, Vec<(String, String)>) {
     let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
-    // One that was loaded stays when its library cannot be used any more, as with a configuration.
-    let mut pass_over = |members: &mut Vec<Member>, factory_ref: String, why: String| {
-        let mut known = before.into_iter().flat_map(|before| &before.members);
-        let known = known.find(|member| member.entry.factory_ref == factory_ref).cloned();
-        let id = |member: &Member| member.adapter.adapter_id().to_owned();
-        if let Some(known) = known.filter(|known| members.iter().all(|one| id(one) != id(known))) {
-            tracing::warn!(factory_ref, why, "the new library is refused; the old one stays");
-            members.push(known);
+    let nothing = Value::Object(serde_json::Map::new());
+    // One that was discovered stays when its library cannot be used any more. A file that cannot be read at
+    // all is listed as the module, without its factories.
+    let mut pass_over = |members: &mut Vec<Member>, listed: String, why: String| {
+        let module = format!("{listed}:");
+        for known in before.into_iter().flat_map(|before| &before.members) {
+            let Member { entry, config, adapter, .. } = known;
+            let discovered = entry.id.is_none() && entry.pin.is_none() && *config == nothing;
+            let meant = entry.factory_ref == listed || entry.factory_ref.starts_with(&module);
+            let taken = |one: &Member| one.adapter.adapter_id() == adapter.adapter_id();
+            if discovered && meant && !members.iter().any(taken) {
+                tracing::warn!(listed, why, "the new library is refused; the old one stays");
+                members.push(known.clone());
+            }
         }
-        passed_over.push((factory_ref, why));
+        passed_over.push((listed, why));
     };
     for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
         if let Some(problem) = listed.problem {

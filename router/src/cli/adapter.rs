@@ -50,6 +50,8 @@ pub(super) enum Verb {
     Inspect(Examination),
     /// Write Markdown documentation of every adapter on the path, from their manifests alone.
     Docs(docs::Arguments),
+    /// Let an adapter of a running daemon out of quarantine. Exits 1 if it was not in it.
+    Release(running::Release),
     /// Create a crate for a new adapter.
     New(new::Arguments),
     /// Make one call in a confined child, which has neither network nor files to write.
@@ -62,6 +64,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
         Verb::Validate(arguments) => validate::run(&arguments, environment),
         Verb::Inspect(arguments) => inspect::run(&arguments, environment),
         Verb::Docs(arguments) => docs::run(&arguments, environment),
+        Verb::Release(arguments) => running::release(&arguments, environment),
         Verb::New(arguments) => new::run(&arguments, environment),
         Verb::Try(arguments) => trial::run(&arguments, environment),
     }

@@ -44,6 +44,15 @@ impl Daemon {
 
     /// Asks for a path, and returns the status and what was answered, if it is JSON of at most `limit` bytes.
     pub(super) fn get(&self, path: &str, limit: u64) -> Result<(u16, Value), Error> {
+        self.send("GET", path, limit)
+    }
+
+    /// As [`get`](Self::get), with something that is to be done, and without a body.
+    pub(super) fn post(&self, path: &str, limit: u64) -> Result<(u16, Value), Error> {
+        self.send("POST", path, limit)
+    }
+
+    fn send(&self, method: &str, path: &str, limit: u64) -> Result<(u16, Value), Error> {
         let url = format!("{}{path}", self.base);
         let mut tls = TlsConfig::builder().disable_verification(self.insecure);
         if let Some(certificates) = self.certificates()? {
@@ -65,11 +74,12 @@ impl Daemon {
                 "is the daemon up? `nexus-router serve` starts it and prints its address",
             )
         };
-        let mut request = agent.get(&url);
+        let mut request = http::Request::builder().method(method).uri(&url);
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let response = request.call().map_err(silent)?;
+        let request = request.body(()).map_err(|error| silent(error.into()))?;
+        let response = agent.run(request).map_err(silent)?;
         let status = response.status().as_u16();
         let body = response.into_body().into_with_config().limit(limit).read_to_vec();
         let body = json::parse(&body.map_err(silent)?, Limits::REQUEST).unwrap_or(Value::Null);

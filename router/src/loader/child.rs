@@ -78,7 +78,8 @@ fn work() -> io::Result<()> {
     let code = Code::now();
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
-        let on_thread = || try_library(&job, &wire, &code, &ProcessState::now());
+        let (job, wire) = (&job, &wire);
+        let on_thread = move || try_library(job, wire, code, &ProcessState::now());
         let thread =
             std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, on_thread)?;
         thread.join().map_err(|_| io::Error::other("the child panicked"))
@@ -108,7 +109,9 @@ fn say(wire: &Wire, message: &Message) -> io::Result<()> {
 fn say_confined(wire: &Wire, message: &Message, connects: Option<OwnedFd>) -> io::Result<()> {
     match connects {
         None => say(wire, message),
-        Some(connects) => wire.send_with(Kind::Said, &serde_json::to_vec(message)?, connects),
+        Some(connects) => {
+            wire.send_with(Kind::Said, &serde_json::to_vec(message)?, connects.as_fd())
+        }
     }
 }
 
@@ -116,7 +119,7 @@ fn say_confined(wire: &Wire, message: &Message, connects: Option<OwnedFd>) -> io
 fn try_library(
     job: &Job,
     wire: &Wire,
-    code: &Code,
+    code: Code,
     before: &ProcessState,
 ) -> io::Result<Option<Observations>> {
     // A failed send shows at the next one; a stage is only the place of a crash.
@@ -181,9 +184,9 @@ fn try_library(
             stage(Stage::Call);
             let description = observations.description;
             say(wire, &Message::Serving { description })?;
-            code.let_go();
             let instance = Arc::new(instance);
-            let servant = Arc::new(Serving(Arc::clone(&instance)));
+            let servant = Serving { instance: Arc::clone(&instance), code };
+            let servant = Arc::new(servant);
             worker::serve(wire.clone(), servant, MOST_THREADS)?;
             instance.shutdown();
             return Ok(None);
@@ -196,7 +199,10 @@ fn try_library(
 }
 
 /// Carries out the calls of a worker.
-struct Serving(Arc<Instance>);
+struct Serving {
+    instance: Arc<Instance>,
+    code: Code,
+}
 
 impl Servant for Serving {
     fn start(&self, request: &str, reply: Reply) {
@@ -206,11 +212,15 @@ impl Servant for Serving {
             }
             answer => reply.send(answer),
         };
-        self.0.start(request, completion(Box::new(done)));
+        self.instance.start(request, completion(Box::new(done)));
     }
 
     fn cancel(&self, call_id: &str) {
-        self.0.cancel(call_id);
+        self.instance.cancel(call_id);
+    }
+
+    fn rest(&self) {
+        self.code.let_go();
     }
 }
 

@@ -132,11 +132,13 @@ fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
 /// Returns all that a worker sees of the environment.
 fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
     let library_path = loader.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
-    // Names are asked for over connections, which can be granted; there are no datagrams.
-    let names = (!grants.connect.is_empty()).then(|| ("RES_OPTIONS".into(), "use-vc".into()));
+    // Names are asked for over connections, which can be granted; there are no datagrams. And they are asked for
+    // as they are, because no others are known.
+    let names =
+        (!grants.connect.is_empty()).then(|| ("RES_OPTIONS".into(), "use-vc ndots:0".into()));
     let granted = grants.env.iter().filter_map(|name| {
         let value = crate::config::variable(name)?;
-        Some((name.into(), value.into()))
+        Some((name.into(), value))
     });
     library_path.into_iter().chain(names).chain(granted).collect()
 }

@@ -87,6 +87,13 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
         denied.insert(libc::SYS_sendto, vec![all(&[(4, Qword, Ne, 0)])?, opens(3)?]);
         denied.insert(libc::SYS_sendmsg, vec![opens(2)?]);
         denied.insert(libc::SYS_sendmmsg, vec![opens(3)?]);
+        let routes: Option<Vec<_>> = ROUTES
+            .iter()
+            .map(|(level, option)| {
+                all(&[(1, Dword, Eq, bits(*level)), (2, Dword, Eq, bits(*option))])
+            })
+            .collect();
+        denied.insert(libc::SYS_setsockopt, routes?);
     }
     denied.insert(libc::SYS_socketpair, pairs);
     // What ends this process with its parent stays in force.
@@ -101,6 +108,20 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
     denied.insert(libc::SYS_fcntl, commands?);
     Some(denied)
 }
+
+/// Options that send the packets of a granted connection by way of another host: IP_OPTIONS, and the headers
+/// of IPv6 for routes, hops and destinations, in their new and old numbers.
+const ROUTES: [(i32, i32); 9] = [
+    (libc::IPPROTO_IP, 4),
+    (libc::IPPROTO_IPV6, 3),
+    (libc::IPPROTO_IPV6, 4),
+    (libc::IPPROTO_IPV6, 5),
+    (libc::IPPROTO_IPV6, 6),
+    (libc::IPPROTO_IPV6, 54),
+    (libc::IPPROTO_IPV6, 55),
+    (libc::IPPROTO_IPV6, 57),
+    (libc::IPPROTO_IPV6, 59),
+];
 
 /// The signals of a descriptor go where these say: to the parent, too, before Landlock knew of signals. And a
 /// lease makes others wait for a file.

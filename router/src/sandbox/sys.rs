@@ -45,7 +45,7 @@ pub(super) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// The code of this process, as it is mapped.
+/// The code of this process, and what is constant beside it, as they are mapped.
 pub(crate) struct Code(Vec<(usize, usize)>);
 
 impl Code {
@@ -57,7 +57,12 @@ impl Code {
             let (start, end) = range.split_once('-')?;
             let start = usize::from_str_radix(start, 16).ok()?;
             let end = usize::from_str_radix(end, 16).ok()?;
-            (rest.starts_with("r-xp") && rest.contains('/')).then_some((start, end - start))
+            let mut fields = rest.split_whitespace();
+            let (rights, offset, name) = (fields.next()?, fields.next()?, fields.nth(2)?);
+            // What is at the beginning of a file was never open for writing. Behind it may stand what was
+            // written to when the program was put in its place, and only then closed.
+            let unwritten = rights == "r-xp" || (rights == "r--p" && offset == "00000000");
+            (unwritten && name.starts_with('/')).then_some((start, end - start))
         };
         Self(maps.lines().filter_map(range).collect())
     }

@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_text_survives_being_cut() {
         for length in [0, 1, MAX_FRAME - HEAD, MAX_FRAME - HEAD + 1, 3 * MAX_FRAME] {
-            let text: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+            let text: Vec<u8> = (0..=250).cycle().take(length).collect();
             let mut whole = Vec::new();
             let messages = messages(Kind::Answer, 7, &text);
             for message in &messages {

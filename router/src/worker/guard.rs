@@ -27,6 +27,8 @@ pub(crate) fn run(argument: &str) -> ExitCode {
 
 fn guard(argument: &str) -> io::Result<()> {
     crate::sandbox::close_inherited_descriptors()?;
+    // What a terminal tells the router is not for its workers.
+    rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let own = std::process::id().to_string();
     let mut worker = Command::new("/proc/self/exe").arg(argument).arg(own).spawn()?;

@@ -164,7 +164,7 @@ impl Link {
         call_id: &str,
         request: &str,
         done: Done,
-        notice: &dyn Fn(Vec<u8>),
+        notice: &dyn Fn(&[u8]),
     ) -> Result<Called, Done> {
         let alone = {
             let mut calls = lock(&self.calls);
@@ -180,11 +180,11 @@ impl Link {
     }
 
     /// Looks for the answer of the only call for a moment.
-    fn look(&self, id: u64, notice: &dyn Fn(Vec<u8>)) -> Called {
+    fn look(&self, id: u64, notice: &dyn Fn(&[u8])) -> Called {
         let Ok(mut incoming) = self.incoming.try_lock() else { return Called::Waiting };
         let found = self.spin.look(|| match self.hear(&mut incoming) {
             Heard::Notice(text) => {
-                notice(text);
+                notice(&text);
                 None
             }
             Heard::Something | Heard::Nothing => None,
@@ -219,7 +219,7 @@ impl Link {
     }
 
     /// Reads what has come, for the switchboard.
-    pub(super) fn read(&self, notice: &dyn Fn(Vec<u8>)) -> Reading {
+    pub(super) fn read(&self, notice: &dyn Fn(&[u8])) -> Reading {
         let mut incoming = match self.incoming.try_lock() {
             Ok(incoming) => incoming,
             Err(TryLockError::WouldBlock) => return Reading::Busy,
@@ -229,7 +229,7 @@ impl Link {
         for _ in 0..TURN {
             match self.hear(&mut incoming) {
                 Heard::Answered(_, done, answer) => done(answer),
-                Heard::Notice(text) => notice(text),
+                Heard::Notice(text) => notice(&text),
                 Heard::Something => {}
                 // More answers in one go cost less than being told of each.
                 Heard::Nothing if looks < LOOKS && self.load() > 1 => {

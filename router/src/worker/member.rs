@@ -175,9 +175,9 @@ impl Member {
         }
     }
 
-    fn notice(&self, text: Vec<u8>) {
+    fn notice(&self, text: &[u8]) {
         if let Some(team) = self.team.upgrade() {
-            team.notice(&text);
+            team.notice(text);
         }
     }
 

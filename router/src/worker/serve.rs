@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -24,6 +24,9 @@ const STACK: usize = 2 * 1024 * 1024;
 /// How long all threads may be busy before there are more of them.
 const BUSY: Duration = Duration::from_micros(300);
 
+/// How long nothing must happen until a worker is at rest.
+const REST: Duration = Duration::from_secs(1);
+
 /// What carries out the calls.
 pub(crate) trait Servant: Send + Sync {
     /// Carries out a request; the answer may come later, and from another thread.
@@ -31,6 +34,9 @@ pub(crate) trait Servant: Send + Sync {
 
     /// Gives up the call with this name.
     fn cancel(&self, call_id: &str);
+
+    /// Is told when there has been nothing to do for a while.
+    fn rest(&self);
 }
 
 /// The worker's end of the socket.
@@ -53,9 +59,14 @@ impl Wire {
         frame::write(&*self.socket, kind, id, text)
     }
 
-    /// Sends a short text with a descriptor, which it then gives up.
-    pub(crate) fn send_with(&self, kind: Kind, text: &[u8], descriptor: OwnedFd) -> io::Result<()> {
-        frame::send_with(&*self.socket, kind, text, descriptor.as_fd())
+    /// Sends a short text with a descriptor.
+    pub(crate) fn send_with(
+        &self,
+        kind: Kind,
+        text: &[u8],
+        with: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        frame::send_with(&*self.socket, kind, text, with)
     }
 }
 
@@ -119,8 +130,18 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
         Ok(threads)
     };
     let mut threads = grow(FIRST_THREADS)?;
+    let mut rested = usize::MAX;
     while !crew.over.load(Ordering::SeqCst) {
-        std::thread::park();
+        let done = crew.done.load(Ordering::Relaxed);
+        if done == rested {
+            std::thread::park();
+        } else {
+            std::thread::park_timeout(REST);
+            if done == crew.done.load(Ordering::Relaxed) {
+                crew.servant.rest();
+                rested = done;
+            }
+        }
         // All are busy. If they get nowhere, more are needed; if they only have much to do, more would
         // stand in each other's way.
         while crew.crowded.load(Ordering::SeqCst) && !crew.over.load(Ordering::SeqCst) {

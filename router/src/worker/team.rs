@@ -76,14 +76,17 @@ pub(crate) struct Report {
 /// Starts a worker, and returns when it serves. The error is for people.
 pub(crate) type Begin = Box<dyn Fn() -> Result<Begun, String> + Send + Sync>;
 
+/// Takes something, and must not wait.
+pub(crate) type Take<T> = Box<dyn Fn(&T) + Send + Sync>;
+
 /// What a team is made of.
 pub(crate) struct Makeup {
     pub(crate) rules: Rules,
     pub(crate) begin: Begin,
     /// Takes the text of a notice.
-    pub(crate) notices: Box<dyn Fn(&[u8]) + Send + Sync>,
+    pub(crate) notices: Take<[u8]>,
     /// Takes what a worker printed.
-    pub(crate) printed: Box<dyn Fn(&str) + Send + Sync>,
+    pub(crate) printed: Take<str>,
     /// Is told what befalls the team.
     pub(crate) incidents: Box<dyn Fn(Incident) + Send + Sync>,
 }

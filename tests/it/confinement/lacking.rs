@@ -14,6 +14,8 @@ use seccompiler::{
 };
 use serde_json::json;
 
+use crate::support::World;
+
 use super::{EACCES, Stage, nothing, request};
 
 const ENOSYS: u32 = 38;
@@ -139,4 +141,27 @@ fn without_notices_a_grant_holds_for_its_port_if_that_is_accepted() {
     let any = Grants { connect: vec!["*:*".parse().unwrap()], ..Grants::default() };
     stage.loader.placement.grants = any;
     assert_eq!(connect(&stage, other), 0);
+}
+
+#[test]
+fn an_adapter_of_a_configuration_does_not_start_where_the_kernel_cannot_confine_it() {
+    let world = World::new();
+    let run = |more: &str| {
+        let config = format!("[[adapters]]\nref = 'nexus_router_adapter_echo:create_adapter'\n{more}");
+        std::fs::write(world.path("router.toml"), config).unwrap();
+        let call = json!({ "tool": "t", "method": "m", "args": {} });
+        let request = json!({ "goal": "x", "mode": "apply", "policy": { "allow_apply": true },
+            "plan_override": [{ "step_id": "s", "intent": "i", "call": call }] });
+        std::fs::write(world.path("request.json"), request.to_string()).unwrap();
+        let arguments = ["run", "request.json", "--db", "runs.db", "--format", "json"];
+        without_landlock(ENOSYS, || world.run(&arguments))
+    };
+    let refused = run("");
+    assert_eq!(refused.code(), 2, "{}", refused.stderr());
+    assert!(refused.stderr().contains("SANDBOX_UNAVAILABLE"), "{}", refused.stderr());
+    assert!(refused.stderr().contains("the kernel lacks landlock"), "{}", refused.stderr());
+    let accepted = run("[workers]\naccept_missing = ['landlock']\n");
+    assert_eq!(accepted.code(), 0, "{}", accepted.stderr());
+    let inline = run("isolation = 'inline'\n");
+    assert_eq!(inline.code(), 0, "{}", inline.stderr());
 }

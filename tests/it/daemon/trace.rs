@@ -12,8 +12,7 @@ fn a_trace_goes_from_the_caller_to_what_an_adapter_calls() {
     let far = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = format!(
         "[[adapters]]\nref = \"nexus_router_adapter_http:create_adapter\"\nid = \"web\"\n\
-         config = {{ base_url = \"http://{far}/\" }}\ngrants = {{ connect = [\"{far}\"] }}\n\
-         [workers]\naccept_missing = [\"seccomp-notify\"]\n",
+         config = {{ base_url = \"http://{far}/\" }}\ngrants = {{ connect = [\"{far}\"] }}\n",
         far = far.local_addr().unwrap()
     );
     let server = std::thread::spawn(move || {

@@ -136,3 +136,24 @@ fn listens(pid: u32) -> bool {
             .is_ok_and(|target| inodes.iter().any(|inode| target.as_os_str() == inode.as_str()))
     })
 }
+
+#[test]
+fn workers_let_go_of_what_they_hold_when_the_work_is_done() {
+    let home = Home::new("");
+    let (out, life) = (home.path("out"), home.path("out/life"));
+    std::fs::create_dir(&out).unwrap();
+    home.configure(&format!(
+        "[[adapters]]\nid = 'out'\nref = 'probe_adapters:outgoing'\n\
+         config = {{ life = '{}' }}\ngrants = {{ write = ['{}'] }}\n",
+        life.display(),
+        out.display()
+    ));
+    let daemon = home.start();
+    assert_eq!(quick(&mut daemon.client(), "out"), "COMPLETED");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.ended().success());
+    let told = std::fs::read_to_string(life).unwrap();
+    let count = |what: &str| told.lines().filter(|line| line.starts_with(what)).count();
+    assert!(count("made") > 0, "{told}");
+    assert_eq!(count("made"), count("shut down"), "{told}");
+}

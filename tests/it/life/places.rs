@@ -9,7 +9,7 @@ fn config(entry: &str, grants: &str, workers: &str) -> String {
     format!(
         "[[adapters]]\nid = 'web'\nref = 'nexus_router_adapter_http:create_adapter'\n{entry}\n\
          config = {{ base_url = 'http://127.0.0.1:9' }}\n[adapters.grants]\n{grants}\n\
-         [workers]\naccept_missing = ['seccomp-notify']\n{workers}\n"
+         [workers]\n{workers}\n"
     )
 }
 

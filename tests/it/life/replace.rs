@@ -5,13 +5,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nexus_router::app::{App, Named};
+use nexus_router::config::{ConfigFile, Environment};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::client::Client;
 use super::daemon::{Daemon, until};
 use super::support::{Home, audited, quick, reload};
-use crate::support::built_library;
+use crate::support::{PROGRAM, built_library};
 
 /// A home with an adapter of a library that can be replaced, and one of another library; both in workers.
 fn home() -> Home {
@@ -183,4 +185,29 @@ fn replacements_under_load_cost_no_call_and_leave_nothing_behind() {
             (!PathBuf::from(format!("/proc/{id}")).exists()).then_some(())
         });
     }
+}
+
+#[test]
+fn a_discovered_adapter_stays_when_its_library_breaks_and_goes_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (plugins, cache) = (directory.path().join("plugins"), directory.path().join("cache"));
+    std::fs::create_dir(&plugins).unwrap();
+    let library = plugins.join("libswap.so");
+    std::fs::copy(built_library("nexus_router_adapter_echo"), &library).unwrap();
+    let environment = Environment {
+        adapter_path: vec![plugins],
+        cache_dir: cache,
+        helper: Some(PROGRAM.into()),
+        ..Environment::default()
+    };
+    let config = || ConfigFile { discover: true, ..ConfigFile::default() };
+    let app = App::new(&environment, config(), Named::default());
+    let loaded = app.registry().unwrap().get("echo").unwrap().clone();
+    let again = || app.put_in_force(app.prepare(config()).unwrap()).unwrap();
+    std::fs::write(&library, "no library").unwrap();
+    assert_eq!(again().kept, ["echo"]);
+    assert_eq!(app.passed_over().unwrap().len(), 1);
+    assert!(app.registry().unwrap().get("echo").unwrap().is_same_instance(&loaded));
+    std::fs::remove_file(&library).unwrap();
+    assert_eq!(again().removed, ["echo"]);
 }

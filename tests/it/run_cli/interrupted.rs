@@ -34,6 +34,7 @@ impl Held {
         let process = Command::new(PROGRAM)
             .args(["run", &file, "--db", "runs.db", "--format", "json"])
             .args(["--adapter", SUBPROCESS, "--adapter-config", &config])
+            .args(["--isolation", "inline"])
             .current_dir(world.directory.path())
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -153,7 +154,14 @@ fn killed_run_is_recovered() {
     assert_eq!(follow.code(), 1);
     assert!(follow.stderr().contains("nobody carries out this run"), "{}", follow.stderr());
     // What the call did is not known, so it is not made again.
-    let recovered = recover(&["--adapter", SUBPROCESS, "--adapter-config", &held.config]);
+    let recovered = recover(&[
+        "--adapter",
+        SUBPROCESS,
+        "--adapter-config",
+        &held.config,
+        "--isolation",
+        "inline",
+    ]);
     let run = &recovered["recovered"][0];
     assert_eq!((&run["how"], &run["status"]), (&json!("ended"), &json!("FAILED")));
     assert_eq!((&run["run_id"], &run["in_doubt"]), (&json!(left), &json!(true)));

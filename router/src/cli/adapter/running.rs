@@ -1,4 +1,4 @@
-//! `nexus-router adapter list --running`: asks a daemon for its adapters, and how they do.
+//! `nexus-router adapter list --running` and `release`: asks a daemon how its adapters do, and helps one on.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -54,15 +54,13 @@ impl Running {
         format: Format,
         environment: &Environment,
     ) -> Result<Answer, Error> {
-        let daemon = Daemon {
-            ca: self.ca.clone(),
-            token: self.token(config_file, environment)?,
-            ..Daemon::find(self.url.as_deref(), config_file, environment)?
-        };
+        let daemon = self.daemon(config_file, environment)?;
         let (status, body) = daemon.get(PATH, MAX_ANSWER)?;
         let adapters = match (status, body.get("adapters"), body.get("code")) {
             (200, Some(Value::Array(adapters)), _) => adapters,
-            (400.., _, Some(Value::String(code))) => return Err(refused(&daemon, code, &body)),
+            (400.., _, Some(Value::String(code))) => {
+                return Err(refused(&daemon, (code, "read"), &body));
+            }
             _ => return Err(daemon.stranger(PATH, status)),
         };
         let mut output = Output::new(environment);
@@ -76,6 +74,18 @@ impl Running {
             output.line(&line)?;
         }
         Ok(Answer::Yes)
+    }
+
+    fn daemon(
+        &self,
+        config_file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Daemon, Error> {
+        Ok(Daemon {
+            ca: self.ca.clone(),
+            token: self.token(config_file, environment)?,
+            ..Daemon::find(self.url.as_deref(), config_file, environment)?
+        })
     }
 
     /// Returns the token to show. That of the data directory is for the daemon of the configuration alone:
@@ -108,6 +118,64 @@ impl Running {
     }
 }
 
+/// Which adapter, and whose.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Release {
+    /// The id of the adapter.
+    #[arg(value_name = "ID")]
+    adapter_id: String,
+    /// The daemon's configuration file.
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
+    config_file: Option<PathBuf>,
+    /// The daemon's address [default: that of the first listener of router.toml, on this machine].
+    #[arg(long, value_name = "URL", conflicts_with = "config_file")]
+    url: Option<String>,
+    /// The file with the token to show, which needs scope admin.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The certificates to trust, as PEM, instead of those that browsers trust.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Lets an adapter of a daemon out of quarantine. The answer is no if it was not in it.
+pub(super) fn release(arguments: &Release, environment: &Environment) -> Result<Answer, Error> {
+    let Release { adapter_id, config_file, url, token_file, ca, format } = arguments;
+    let (url, token_file, ca) = (url.clone(), token_file.clone(), ca.clone());
+    let running = Running { running: true, url, token_file, ca };
+    let daemon = running.daemon(config_file.as_deref(), environment)?;
+    let path = format!("{PATH}/{}/release", encoded(adapter_id));
+    let (status, body) = daemon.post(&path, MAX_ANSWER)?;
+    let released = match (status, body.get("released"), body.get("code")) {
+        (200, Some(Value::Bool(released)), _) => *released,
+        (400.., _, Some(Value::String(code))) => {
+            return Err(refused(&daemon, (code, "admin"), &body));
+        }
+        _ => return Err(daemon.stranger(&path, status)),
+    };
+    let mut output = Output::new(environment);
+    let shown = visible(adapter_id);
+    match (format, released) {
+        (Format::Json, _) => output.value(&body)?,
+        (_, true) => output.line(&format!("released: {shown}"))?,
+        (_, false) => output.line(&format!("not in quarantine: {shown}"))?,
+    }
+    Ok(if released { Answer::Yes } else { Answer::No })
+}
+
+/// Writes a text so that it is one part of a path.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let part = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(part).collect()
+}
+
 fn read(file: &Path) -> Result<String, Error> {
     let mut text = String::new();
     let opened = open_regular(file).map(|opened| opened.take(MAX_TOKEN));
@@ -133,12 +201,12 @@ fn usable(text: &str, place: &str) -> Result<Option<String>, Error> {
 }
 
 /// Returns the error about a daemon that does not answer the question.
-fn refused(daemon: &Daemon, code: &str, problem: &Value) -> Error {
+fn refused(daemon: &Daemon, (code, scope): (&str, &str), problem: &Value) -> Error {
     let text = |key: &str| problem.get(key).and_then(Value::as_str).unwrap_or_default();
     let hint = match (code, text("hint")) {
         ("TOKEN_MISSING" | "TOKEN_INVALID", _) => format!(
-            "name a file with a token of scope read with --token-file, or put one into \
-             {TOKEN_VARIABLE}; `nexus-router token new NAME --scope read` makes one"
+            "name a file with a token of scope {scope} with --token-file, or put one into \
+             {TOKEN_VARIABLE}; `nexus-router token new NAME --scope {scope}` makes one"
         ),
         (_, "") => format!("`nexus-router explain {code}` tells what it means"),
         (_, hint) => hint.to_owned(),
@@ -208,6 +276,12 @@ mod tests {
         assert!(bare[0].starts_with('a') && !bare[0].contains('\u{1b}'), "{bare:?}");
         assert_eq!(bare[1..], ["-"; 7]);
         assert_eq!(shown("1"), ["-"; 8]);
+    }
+
+    #[test]
+    fn an_id_is_one_part_of_a_path() {
+        assert_eq!(encoded("shop-1.a_b~"), "shop-1.a_b~");
+        assert_eq!(encoded("a/../b?c d\u{e4}%"), "a%2F..%2Fb%3Fc%20d%C3%A4%25");
     }
 
     #[test]

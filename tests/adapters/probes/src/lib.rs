@@ -139,3 +139,15 @@ export_adapter!(panics_in_start, manifest("panics_in_start"));
 export_adapter!(drops_completion, manifest("drops_completion"));
 export_adapter!(many_calls, manifest(many_calls::KIND));
 export_adapter!(fake);
+
+/// The same, and it can be granted something.
+fn outgoing(adapter_id: Option<&str>, mut config: Object) -> Result<Fake, AdapterError> {
+    config.insert("capabilities".to_owned(), Value::from(vec!["apply", "external"]));
+    Fake::new(adapter_id, &config)
+}
+
+export_adapter!(
+    outgoing,
+    Manifest::new(fake::KIND, &[Capability::Apply, Capability::External])
+        .router_versions(">=1.2,<2")
+);
