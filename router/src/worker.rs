@@ -11,6 +11,8 @@ pub(crate) mod guard;
 mod link;
 mod member;
 mod process;
+#[cfg(test)]
+mod properties;
 mod serve;
 mod session;
 mod spin;

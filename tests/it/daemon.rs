@@ -8,6 +8,7 @@ mod bad_calls;
 mod bad_input;
 mod client;
 mod events;
+mod granted;
 mod limits;
 mod moving;
 mod openapi;

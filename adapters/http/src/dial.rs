@@ -40,10 +40,25 @@ impl Connector for Dialler {
     ) -> Result<Option<Self::Out>, Error> {
         self.reach(details).map(Some).map_err(|error| match error {
             Error::Timeout(_) => error,
-            Error::Io(cause) => Error::Other(Box::new(Unreached(cause.to_string()))),
+            Error::Io(cause) => Error::Other(Box::new(Unreached(told(&cause)))),
             other => Error::Other(Box::new(Unreached(other.to_string()))),
         })
     }
+}
+
+const GRANTED: &str = "in a worker, only places are reached that its grants name under 'connect'";
+
+/// Tells why a connection was not made. What is denied is most likely not granted.
+fn told(cause: &io::Error) -> String {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => format!("{cause}; {GRANTED}"),
+        _ => cause.to_string(),
+    }
+}
+
+/// Tells why a name was not found, which those that are not granted never are.
+fn not_found(cause: io::Error) -> io::Error {
+    io::Error::new(cause.kind(), format!("{cause}; {GRANTED}"))
 }
 
 impl Dialler {
@@ -110,7 +125,7 @@ fn host_and_port(uri: &Uri) -> Option<(&str, u16)> {
 
 /// Tries the addresses of a host in turn; each gets an equal share of the time that is left.
 fn connect(host: &str, port: u16, ends: Option<Instant>) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(not_found)?.collect();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for (tried, address) in addresses.iter().enumerate() {
         let connected = match ends {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,11 @@ use crate::{Config, json_error, short_digest};
 /// is no longer than both, all.
 const HEAD_CHARS: usize = 500;
 const TAIL_CHARS: usize = 200;
+
+/// The name under which a command finds the arguments that come by its standard input.
+const BY_INPUT: &str = "/dev/stdin";
+/// What every pipe takes at once.
+const PIPE_HOLDS: usize = 4096;
 
 /// A call that is about to be made.
 pub(crate) struct Call<'a> {
@@ -61,8 +66,15 @@ impl<'a> Call<'a> {
         self.check(context)?;
         let mut command = self.command()?;
         let system = |error: io::Error| self.failures.system(&error);
-        let args_file = self.write_args().map_err(system)?;
-        command.args(["call", self.tool, self.method, "--json-args-file"]).arg(&args_file.path);
+        let (path, input, _args_file) = match self.write_args() {
+            Ok(file) => (file.path.to_path_buf(), Stdio::null(), Some(file)),
+            Err(error) if is_denied(&error) => {
+                let input = self.pipe_args().map_err(system)?;
+                (BY_INPUT.into(), input, None)
+            }
+            Err(error) => return Err(system(error)),
+        };
+        command.args(["call", self.tool, self.method, "--json-args-file"]).arg(path);
 
         let stop = Arc::new(
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -73,7 +85,7 @@ impl<'a> Call<'a> {
         let mut stderr = Capture::new(self.stderr_bytes());
         // A command has effects, so none is started for a call that is over.
         context.check().map_err(|error| self.failures.of_this_call(error))?;
-        let process = Process::spawn(&mut command)
+        let process = Process::spawn(&mut command, input)
             .map_err(|error| self.failures.not_started(self.program(), &error))?;
         let signal = Arc::clone(&stop);
         context.on_cancel(move || {
@@ -168,9 +180,27 @@ impl<'a> Call<'a> {
             .suffix(".json")
             .permissions(std::fs::Permissions::from_mode(0o600))
             .tempfile_in(directory.path())?;
-        let call = json!({ "tool": self.tool, "method": self.method, "args": self.args });
-        file.write_all(canonical::to_string(&call).as_bytes())?;
+        file.write_all(self.args_text().as_bytes())?;
         Ok(ArgsFile { path: file.into_temp_path(), _directory: directory })
+    }
+
+    /// Makes a pipe from which the arguments can be read, by a command that reads them or not.
+    fn pipe_args(&self) -> io::Result<Stdio> {
+        let (input, mut writer) = io::pipe()?;
+        let text = self.args_text();
+        if text.len() <= PIPE_HOLDS {
+            writer.write_all(text.as_bytes())?;
+        } else {
+            // It ends when nobody can read any more, and the command's whole group does.
+            let write = move || drop(writer.write_all(text.as_bytes()));
+            drop(std::thread::Builder::new().name("args".to_owned()).spawn(write)?);
+        }
+        Ok(input.into())
+    }
+
+    fn args_text(&self) -> String {
+        let call = json!({ "tool": self.tool, "method": self.method, "args": self.args });
+        canonical::to_string(&call)
     }
 
     fn limit(&self, context: &CallContext) -> Limit {
@@ -303,6 +333,11 @@ impl<'a> Call<'a> {
             .error(failure::INVALID_JSON_OUTPUT, format!("Invalid JSON output: {problem}"))
             .details(details)
     }
+}
+
+/// Says whether no file may be made, as where nothing is granted but the command.
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// The file with the arguments; it goes with this, and so does the directory around it.

@@ -1,6 +1,7 @@
 //! The errors of a call, each with its code, its message and the digest of the arguments.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 
 use nexus_router_sdk::{AdapterError, code};
 use serde_json::json;
@@ -42,6 +43,14 @@ pub(crate) const CODES: &[&str] = &[
     code::TIMEOUT,
 ];
 
+/// Says whether a program could be executed if nothing else spoke against it.
+fn is_executable(program: &str) -> bool {
+    // Looked for by its name alone it was found, or it would not be denied.
+    !program.contains('/')
+        || std::fs::metadata(program)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
 /// Makes the errors of one call.
 pub(crate) struct Failures {
     /// The beginning of the digest of the arguments.
@@ -65,10 +74,15 @@ impl Failures {
             io::ErrorKind::NotFound => {
                 self.error(COMMAND_NOT_FOUND, format!("Command not found: {program}"))
             }
-            io::ErrorKind::PermissionDenied => self.error(
-                PERMISSION_DENIED,
-                format!("Permission denied executing command: {program}"),
-            ),
+            io::ErrorKind::PermissionDenied => {
+                let message = format!("Permission denied executing command: {program}");
+                let error = self.error(PERMISSION_DENIED, message);
+                if !is_executable(program) {
+                    return error;
+                }
+                let hint = "in a worker, only programs run that its grants name under 'run'";
+                error.details(json!({ "hint": hint }))
+            }
             _ => self.system(error),
         }
     }

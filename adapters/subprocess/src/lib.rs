@@ -4,7 +4,12 @@
 //! file holds `{"args":…,"method":…,"tool":…}`; only the user may read it, and it is gone after the
 //! call. The command is a success when it exits with 0 and writes one JSON object to its stdout.
 //!
-//! The command runs in a process group of its own, with an empty stdin, two pipes, and no other
+//! Confined to a worker, it needs the program granted (`run`), and what the program itself needs. Where no
+//! file may be made in the directory for temporary ones, the same text comes by standard input, and PATH is
+//! `/dev/stdin`. To have a file there, grant that directory: `write = ["/tmp"]`, or what `TMPDIR` says, with
+//! `env = ["TMPDIR"]`.
+//!
+//! The command runs in a process group of its own, with an empty stdin or that text, two pipes, and no other
 //! descriptor of the host. Its environment is what `env_allow` names and what `env` adds. When it ends,
 //! runs out of time or is cancelled, the whole group is killed; only a process that left the group
 //! (`setsid`) can stay behind.

@@ -47,9 +47,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a command without any descriptor of this process but its two pipes.
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    /// Starts a command without any descriptor of this process but its input and its two pipes.
+    pub(crate) fn spawn(command: &mut Command, input: Stdio) -> io::Result<Self> {
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         // The standard library marks its own descriptors; foreign code in the host may not have.
         close_fds::set_fds_cloexec_threadsafe(3, &[]);
         let child = command.spawn()?;
