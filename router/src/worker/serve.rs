@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use super::spin::Spin;
 const STACK: usize = 2 * 1024 * 1024;
 /// How often to look whether somebody reads. A call that takes as long is a slow one.
 const LOOK: Duration = Duration::from_micros(300);
+/// After so many looks a call that computes is a long one.
+const LONG: u32 = 33;
 /// After so many looks without a slow call, none is expected.
 const CALM: u32 = 3000;
 /// After so many looks without a call, a worker is at rest.
@@ -117,6 +119,7 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
         reading: AtomicBool::new(true),
         eager: AtomicBool::new(false),
         taken: AtomicUsize::new(0),
+        last: AtomicI32::new(0),
         watched: AtomicBool::new(true),
         over: AtomicBool::new(false),
         main: std::thread::current(),
@@ -141,6 +144,8 @@ struct Crew {
     eager: AtomicBool,
     /// Calls that were taken up.
     taken: AtomicUsize,
+    /// The thread that took up the last one.
+    last: AtomicI32,
     /// The main thread looks whether somebody reads.
     watched: AtomicBool,
     over: AtomicBool,
@@ -150,14 +155,22 @@ struct Crew {
 impl Crew {
     /// Looks, on the main thread, whether somebody reads, for as long as there are calls.
     fn watch(self: &Arc<Self>) {
-        let (mut taken, mut quiet, mut calm) = (0, 0, 0);
+        let (mut taken, mut quiet, mut calm, mut alone) = (0, 0, 0, 0);
         while !self.over.load(Ordering::SeqCst) {
             std::thread::park_timeout(LOOK);
             let now = self.taken.load(Ordering::SeqCst);
-            if !self.reading.load(Ordering::SeqCst) && now == taken {
-                // Whoever read is in a call, and has been for a while.
+            alone = match now == taken && !self.reading.load(Ordering::SeqCst) {
+                true => alone + 1,
+                false => 0,
+            };
+            // Whoever read is in a call. If it waits there, others can do something; if it only has no
+            // processor, they would have none either.
+            if alone > 0 && is_asleep(self.last.load(Ordering::SeqCst)) {
                 self.eager.store(true, Ordering::Relaxed);
                 calm = 0;
+                self.have_somebody_read();
+            } else if alone == LONG {
+                alone = 0;
                 self.have_somebody_read();
             }
             quiet = if now == taken { quiet + 1 } else { 0 };
@@ -295,6 +308,7 @@ impl Crew {
     }
 
     fn leave_reading(self: &Arc<Self>) {
+        self.last.store(own_id(), Ordering::SeqCst);
         self.reading.store(false, Ordering::SeqCst);
         self.taken.fetch_add(1, Ordering::SeqCst);
         if self.eager.load(Ordering::Relaxed) {
@@ -303,6 +317,21 @@ impl Crew {
             self.main.unpark();
         }
     }
+}
+
+/// Returns the number of this thread.
+fn own_id() -> i32 {
+    thread_local! {
+        static ID: i32 = rustix::thread::gettid().as_raw_pid();
+    }
+    ID.with(|id| *id)
+}
+
+/// Says whether a thread waits for something other than a processor.
+fn is_asleep(id: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{id}/stat"));
+    let state = status.ok().and_then(|status| status.rsplit_once(") ")?.1.chars().next());
+    state.is_none_or(|state| state != 'R')
 }
 
 /// Texts that come in pieces. The pieces of one may come in any order, because each thread reads for itself.
