@@ -147,7 +147,8 @@ fn without_notices_a_grant_holds_for_its_port_if_that_is_accepted() {
 fn an_adapter_of_a_configuration_does_not_start_where_the_kernel_cannot_confine_it() {
     let world = World::new();
     let run = |more: &str| {
-        let config = format!("[[adapters]]\nref = 'nexus_router_adapter_echo:create_adapter'\n{more}");
+        let config =
+            format!("[[adapters]]\nref = 'nexus_router_adapter_echo:create_adapter'\n{more}");
         std::fs::write(world.path("router.toml"), config).unwrap();
         let call = json!({ "tool": "t", "method": "m", "args": {} });
         let request = json!({ "goal": "x", "mode": "apply", "policy": { "allow_apply": true },
