@@ -1,7 +1,8 @@
 //! The worker's side: reads requests, has them carried out on as many threads as are needed, and answers.
 //!
-//! Every thread reads for itself, and the kernel wakes one of them per message. A thread that is in a call
-//! does not read, so as long as one is free, calls and cancellations are seen.
+//! One thread at a time reads. It carries out itself what it reads, and reads on: most calls are over sooner
+//! than another thread would be awake. If it does not come back soon, another one takes over reading, so that
+//! calls and cancellations are seen; and where that happens, the next ones take over at once.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,15 +18,14 @@ use rustix::io::Errno;
 use super::frame::{self, Frame, Kind, MAX_FRAME, Received};
 use super::spin::Spin;
 
-/// Threads that are there from the beginning.
-const FIRST_THREADS: usize = 2;
 /// The stack of a thread as most programs make them; what the dry run tried fits it.
 const STACK: usize = 2 * 1024 * 1024;
-/// How long all threads may be busy before there are more of them.
-const BUSY: Duration = Duration::from_micros(300);
-
-/// How long nothing must happen until a worker is at rest.
-const REST: Duration = Duration::from_secs(1);
+/// How often to look whether somebody reads. A call that takes as long is a slow one.
+const LOOK: Duration = Duration::from_micros(300);
+/// After so many looks without a slow call, none is expected.
+const CALM: u32 = 3000;
+/// After so many looks without a call, a worker is at rest.
+const REST: u32 = 3000;
 
 /// What carries out the calls.
 pub(crate) trait Servant: Send + Sync {
@@ -110,58 +110,19 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
     let crew = Arc::new(Crew {
         wire,
         servant,
+        most_threads,
         texts: Mutex::default(),
-        free: AtomicUsize::new(0),
-        done: AtomicUsize::new(0),
-        spinning: AtomicBool::new(false),
-        crowded: AtomicBool::new(false),
+        idle: Mutex::default(),
+        threads: AtomicUsize::new(0),
+        reading: AtomicBool::new(true),
+        eager: AtomicBool::new(false),
+        taken: AtomicUsize::new(0),
+        watched: AtomicBool::new(true),
         over: AtomicBool::new(false),
         main: std::thread::current(),
     });
-    let mut threads = 0;
-    let mut grow = |by: usize| -> io::Result<usize> {
-        for _ in 0..by {
-            let crew = Arc::clone(&crew);
-            crew.free.fetch_add(1, Ordering::SeqCst);
-            let thread = std::thread::Builder::new().name("call".to_owned()).stack_size(STACK);
-            drop(thread.spawn(move || crew.work())?);
-            threads += 1;
-        }
-        Ok(threads)
-    };
-    let mut threads = grow(FIRST_THREADS)?;
-    let mut rested = usize::MAX;
-    while !crew.over.load(Ordering::SeqCst) {
-        let done = crew.done.load(Ordering::Relaxed);
-        if done == rested {
-            std::thread::park();
-        } else {
-            std::thread::park_timeout(REST);
-            if done == crew.done.load(Ordering::Relaxed) {
-                crew.servant.rest();
-                rested = done;
-            }
-        }
-        // All are busy. If they get nowhere, more are needed; if they only have much to do, more would
-        // stand in each other's way.
-        while crew.crowded.load(Ordering::SeqCst) && !crew.over.load(Ordering::SeqCst) {
-            let done = crew.done.load(Ordering::Relaxed);
-            std::thread::sleep(BUSY);
-            let moved = crew.done.load(Ordering::Relaxed).wrapping_sub(done);
-            let busy = crew.free.load(Ordering::SeqCst) == 0;
-            if busy && moved < threads && threads < most_threads {
-                // Without another thread the calls that are there go on.
-                threads = grow(threads.min(most_threads - threads)).unwrap_or(most_threads);
-            }
-            let may_grow = threads < most_threads;
-            if !busy || !may_grow {
-                crew.crowded.store(false, Ordering::SeqCst);
-                // The last free thread may have gone into a call just before, and then told nobody.
-                let busy = crew.free.load(Ordering::SeqCst) == 0;
-                crew.crowded.fetch_or(busy && may_grow, Ordering::SeqCst);
-            }
-        }
-    }
+    crew.hire()?;
+    crew.watch();
     Ok(())
 }
 
@@ -169,46 +130,121 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
 struct Crew {
     wire: Wire,
     servant: Arc<dyn Servant>,
+    most_threads: usize,
     texts: Mutex<Texts>,
-    /// Threads that are not in a call.
-    free: AtomicUsize,
-    /// Calls that threads came back from.
-    done: AtomicUsize,
-    /// One thread at a time looks without sleeping.
-    spinning: AtomicBool,
-    /// The main thread was told that no thread is free.
-    crowded: AtomicBool,
+    /// Threads that have nothing to do, each with what tells it to read.
+    idle: Mutex<Vec<(Thread, Arc<AtomicBool>)>>,
+    threads: AtomicUsize,
+    /// Whether somebody reads, or is about to.
+    reading: AtomicBool,
+    /// Calls take so long that whoever takes one has somebody else read first.
+    eager: AtomicBool,
+    /// Calls that were taken up.
+    taken: AtomicUsize,
+    /// The main thread looks whether somebody reads.
+    watched: AtomicBool,
     over: AtomicBool,
     main: Thread,
 }
 
 impl Crew {
-    fn work(&self) {
+    /// Looks, on the main thread, whether somebody reads, for as long as there are calls.
+    fn watch(self: &Arc<Self>) {
+        let (mut taken, mut quiet, mut calm) = (0, 0, 0);
+        while !self.over.load(Ordering::SeqCst) {
+            std::thread::park_timeout(LOOK);
+            let now = self.taken.load(Ordering::SeqCst);
+            if !self.reading.load(Ordering::SeqCst) && now == taken {
+                // Whoever read is in a call, and has been for a while.
+                self.eager.store(true, Ordering::Relaxed);
+                calm = 0;
+                self.have_somebody_read();
+            }
+            quiet = if now == taken { quiet + 1 } else { 0 };
+            calm += 1;
+            taken = now;
+            if calm == CALM {
+                self.eager.store(false, Ordering::Relaxed);
+            }
+            if quiet >= REST && self.reading.load(Ordering::SeqCst) {
+                self.servant.rest();
+                self.watched.store(false, Ordering::SeqCst);
+                // A call may have been taken just before, by somebody who thought that this is watched.
+                while self.taken.load(Ordering::SeqCst) == taken
+                    && !self.watched.load(Ordering::SeqCst)
+                    && !self.over.load(Ordering::SeqCst)
+                {
+                    std::thread::park();
+                }
+                self.watched.store(true, Ordering::SeqCst);
+                quiet = 0;
+            }
+        }
+    }
+
+    /// Has a thread that has nothing to do read, or a new one, unless somebody reads.
+    fn have_somebody_read(self: &Arc<Self>) {
+        if self.reading.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if let Some((thread, told)) = lock(&self.idle).pop() {
+            told.store(true, Ordering::SeqCst);
+            thread.unpark();
+            return;
+        }
+        let room = self.threads.load(Ordering::SeqCst) < self.most_threads;
+        // Without another thread, whoever comes back first reads.
+        if !room || self.hire().is_err() {
+            self.reading.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Starts a thread, which reads.
+    fn hire(self: &Arc<Self>) -> io::Result<()> {
+        let crew = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("call".to_owned()).stack_size(STACK);
+        drop(thread.spawn(move || crew.work())?);
+        self.threads.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Reads and carries out calls until it is over.
+    fn work(self: &Arc<Self>) {
         let spin = Spin::default();
+        let told = Arc::new(AtomicBool::new(false));
         let mut buffer = vec![0; MAX_FRAME + 1];
         while let Some(length) = self.receive(&spin, &mut buffer) {
             let Some(frame) = Frame::read(&buffer[..length]) else { break };
             if !self.take(frame) {
                 break;
             }
+            self.wait_to_read(&told);
         }
         self.over.store(true, Ordering::SeqCst);
         self.main.unpark();
     }
 
+    /// Waits until it is this thread's turn to read, which it may be at once.
+    fn wait_to_read(&self, told: &Arc<AtomicBool>) {
+        if !self.reading.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        lock(&self.idle).push((std::thread::current(), Arc::clone(told)));
+        while !told.swap(false, Ordering::SeqCst) {
+            std::thread::park();
+        }
+    }
+
     /// Waits for a message; none when the router has gone.
     fn receive(&self, spin: &Spin, buffer: &mut [u8]) -> Option<usize> {
         let socket = &*self.wire.socket;
-        if !self.spinning.swap(true, Ordering::Acquire) {
-            let found = spin.look(|| match frame::try_receive(socket, buffer) {
-                Ok(Received::Nothing) => None,
-                Ok(Received::Message(length)) => Some(Some(length)),
-                Ok(Received::End) | Err(_) => Some(None),
-            });
-            self.spinning.store(false, Ordering::Release);
-            if let Some(found) = found {
-                return found;
-            }
+        let found = spin.look(|| match frame::try_receive(socket, buffer) {
+            Ok(Received::Nothing) => None,
+            Ok(Received::Message(length)) => Some(Some(length)),
+            Ok(Received::End) | Err(_) => Some(None),
+        });
+        if let Some(found) = found {
+            return found;
         }
         loop {
             match rustix::io::read(socket, &mut *buffer) {
@@ -220,15 +256,18 @@ impl Crew {
         }
     }
 
-    /// Does what a frame says; false when that is to end.
-    fn take(&self, frame: Frame<'_>) -> bool {
+    /// Does what a frame says, and leaves reading to others meanwhile; false when it is over.
+    fn take(self: &Arc<Self>, frame: Frame<'_>) -> bool {
         match frame.kind {
             Kind::Call => {
                 // Whole texts, which most are, are not copied.
                 let text = match frame.piece {
                     None => None,
                     Some(_) => match lock(&self.texts).add(frame) {
-                        None => return true,
+                        None => {
+                            self.reading.store(false, Ordering::SeqCst);
+                            return true;
+                        }
                         whole => whole,
                     },
                 };
@@ -236,6 +275,7 @@ impl Crew {
                 true
             }
             Kind::Cancel => {
+                self.leave_reading();
                 if let Ok(call_id) = std::str::from_utf8(frame.text) {
                     self.servant.cancel(call_id);
                 }
@@ -245,17 +285,23 @@ impl Crew {
         }
     }
 
-    fn call(&self, id: u64, text: &[u8]) {
+    fn call(self: &Arc<Self>, id: u64, text: &[u8]) {
         let reply = Reply { wire: self.wire.clone(), id };
+        self.leave_reading();
         // The router sends JSON text.
-        let Ok(request) = std::str::from_utf8(text) else { return };
-        let last = self.free.fetch_sub(1, Ordering::SeqCst) == 1;
-        if last && !self.crowded.swap(true, Ordering::SeqCst) {
+        if let Ok(request) = std::str::from_utf8(text) {
+            self.servant.start(request, reply);
+        }
+    }
+
+    fn leave_reading(self: &Arc<Self>) {
+        self.reading.store(false, Ordering::SeqCst);
+        self.taken.fetch_add(1, Ordering::SeqCst);
+        if self.eager.load(Ordering::Relaxed) {
+            self.have_somebody_read();
+        } else if !self.watched.swap(true, Ordering::SeqCst) {
             self.main.unpark();
         }
-        self.servant.start(request, reply);
-        self.free.fetch_add(1, Ordering::SeqCst);
-        self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
 
