@@ -57,7 +57,7 @@ fn told(cause: &io::Error) -> String {
 }
 
 /// Tells why a name was not found, which those that are not granted never are.
-fn not_found(cause: io::Error) -> io::Error {
+fn not_found(cause: &io::Error) -> io::Error {
     io::Error::new(cause.kind(), format!("{cause}; {GRANTED}"))
 }
 
@@ -125,7 +125,8 @@ fn host_and_port(uri: &Uri) -> Option<(&str, u16)> {
 
 /// Tries the addresses of a host in turn; each gets an equal share of the time that is left.
 fn connect(host: &str, port: u16, ends: Option<Instant>) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(not_found)?.collect();
+    let addresses: Vec<_> =
+        (host, port).to_socket_addrs().map_err(|error| not_found(&error))?.collect();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for (tried, address) in addresses.iter().enumerate() {
         let connected = match ends {
