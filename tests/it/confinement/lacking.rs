@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::process::Command;
 
 use nexus_router::Call;
 use nexus_router::Strictness;
@@ -14,9 +15,9 @@ use seccompiler::{
 };
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{Run, World, built_directory};
 
-use super::{EACCES, Stage, nothing, request};
+use super::{EACCES, Stage, nothing, program, request};
 
 const ENOSYS: u32 = 38;
 const EOPNOTSUPP: u32 = 95;
@@ -147,15 +148,20 @@ fn without_notices_a_grant_holds_for_its_port_if_that_is_accepted() {
 fn an_adapter_of_a_configuration_does_not_start_where_the_kernel_cannot_confine_it() {
     let world = World::new();
     let run = |more: &str| {
-        let config =
-            format!("[[adapters]]\nref = 'nexus_router_adapter_echo:create_adapter'\n{more}");
+        let config = format!("[[adapters]]\nref = 'escape_adapters:escapes'\n{more}");
         std::fs::write(world.path("router.toml"), config).unwrap();
-        let call = json!({ "tool": "t", "method": "m", "args": {} });
+        let call = json!({ "tool": "escape", "method": "fork", "args": {} });
         let request = json!({ "goal": "x", "mode": "apply", "policy": { "allow_apply": true },
             "plan_override": [{ "step_id": "s", "intent": "i", "call": call }] });
         std::fs::write(world.path("request.json"), request.to_string()).unwrap();
-        let arguments = ["run", "request.json", "--db", "runs.db", "--format", "json"];
-        without_landlock(ENOSYS, || world.run(&arguments))
+        let mut command = Command::new(program());
+        command
+            .args(["run", "request.json", "--db", "runs.db", "--format", "json"])
+            .current_dir(world.directory.path())
+            .env_clear()
+            .env("NEXUS_ROUTER_CACHE_DIR", world.path("cache"))
+            .env("NEXUS_ROUTER_ADAPTER_PATH", built_directory());
+        Run(without_landlock(ENOSYS, || command.output().unwrap()))
     };
     let refused = run("");
     assert_eq!(refused.code(), 2, "{}", refused.stderr());
