@@ -19,6 +19,8 @@ mod spin;
 mod switchboard;
 mod team;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub(crate) use ending::Ending;
 pub(crate) use frame::{Frame, Gathering, Kind};
 pub(crate) use link::Answer;
@@ -27,3 +29,8 @@ pub(crate) use process::{Followed, Process, Recipe};
 pub(crate) use serve::{Reply, Servant, Wire, receive_job, serve};
 pub(crate) use switchboard::settle;
 pub(crate) use team::{Incident, Makeup, Refusal, Report, Rules, Team, Ticket};
+
+/// Locks what no panic can leave half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

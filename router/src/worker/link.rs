@@ -7,11 +7,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{LazyLock, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::ending::Ending;
 use super::frame::{self, Frame, Gathering, Kind, MAX_FRAME, Received};
+use super::lock;
 use super::spin::Spin;
 
 /// The longest answer, and the longest of anything else.
@@ -416,8 +417,4 @@ fn now() -> u64 {
         now.checked_sub(Duration::from_secs(1)).unwrap_or(now)
     });
     u64::try_from(BEGINNING.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::broker::Broker;
 use super::ending::Ending;
 use super::link::{Called, Done, Link, Reading};
+use super::lock;
 use super::process::{GUARD_TIME, Process};
 use super::switchboard::{Source, switchboard};
 use super::team::Inner;
@@ -307,8 +308,4 @@ impl Member {
             team.printed(&printed);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

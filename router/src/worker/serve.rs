@@ -9,13 +9,14 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
 use super::frame::{self, Frame, Kind, MAX_FRAME, Received};
+use super::lock;
 use super::spin::Spin;
 
 /// The stack of a thread as most programs make them; what the dry run tried fits it.
@@ -352,8 +353,4 @@ impl Texts {
         }
         self.parts.remove(&frame.id).map(|(text, _)| text)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
