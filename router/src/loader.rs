@@ -53,7 +53,7 @@ pub use search::{AdapterPath, library_name, module_name};
 
 use crate::config::Environment;
 use crate::digest::Digest;
-use crate::grant::{Feature, Isolation};
+use crate::grant::{Feature, Grants, Isolation};
 use crate::sandbox::{Limits, Profile, Reading};
 use crate::secret::{Secrets, secret_values};
 use crate::worker::Recipe;
@@ -325,7 +325,7 @@ impl Loader {
             descriptors: DESCRIPTORS,
             reading: if worker { Reading::Granted } else { Reading::Anything },
             library_path: self.readable(opened),
-            grants: grants.clone(),
+            grants: if worker { grants.clone() } else { Grants::default() },
             accept: if worker { accept_missing.clone() } else { all() },
         }
     }

@@ -162,8 +162,7 @@ fn replaced(rounds: usize, directory: &Path) {
         let call = Call::new("tool", "method", &nothing);
         assert!(adapter.call(&call).is_err());
         let start = Instant::now();
-        let before = adapter.workers().unwrap().restarts;
-        while adapter.workers().unwrap().restarts == before {
+        while adapter.workers().unwrap().state != "serving" {
             std::thread::sleep(Duration::from_micros(100));
         }
         times.push(start.elapsed());

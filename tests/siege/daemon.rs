@@ -31,6 +31,8 @@ pub struct Holding {
     /// Descriptors, without those of the store.
     pub descriptors: usize,
     pub of_store: usize,
+    /// Processes that it has started and that are there.
+    pub workers: usize,
     pub threads: usize,
     pub resident: usize,
 }
@@ -204,8 +206,14 @@ fn holding(pid: u32) -> Holding {
             descriptors += 1;
         }
     }
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count();
+    let tasks: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten().collect();
+    let children = |task: &std::fs::DirEntry| {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        children.split_whitespace().count()
+    };
+    let (workers, threads) = (tasks.iter().map(children).sum(), tasks.len());
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
-    Holding { descriptors, of_store, threads, resident: pages * rustix::param::page_size() }
+    let resident = pages * rustix::param::page_size();
+    Holding { descriptors, of_store, workers, threads, resident }
 }

@@ -161,12 +161,23 @@ fn watch(
     begun.elapsed()
 }
 
+impl Holding {
+    /// Says whether it holds what it held before, besides what its workers need: a socket, a process and a pipe
+    /// each, and two for the thread that waits for them.
+    fn is_back_at(&self, before: Self) -> bool {
+        let more = |now: usize, before: usize| now.saturating_sub(before);
+        let workers = more(self.workers, before.workers);
+        let first = if before.workers == 0 && workers > 0 { 2 } else { 0 };
+        self.descriptors == before.descriptors + 3 * workers + first
+    }
+}
+
 /// Waits until the daemon holds no more than before.
 fn settled(daemon: &Daemon, before: Holding, threads_too: bool) -> Holding {
     let end = Instant::now() + daemon::PATIENCE;
     let mut now = daemon.holding();
     let threads = if threads_too { before.threads + scene::THREADS } else { usize::MAX };
-    while now.descriptors != before.descriptors || now.threads > threads {
+    while !now.is_back_at(before) || now.threads > threads {
         assert!(Instant::now() < end, "it holds {now:?}, and before it held {before:?}");
         std::thread::sleep(Duration::from_millis(20));
         now = daemon.holding();

@@ -344,12 +344,12 @@ fn refused(refusal: Refusal) -> AdapterError {
         Refusal::Quarantined { left, crashes, last } => (
             AdapterError::operational(
                 QUARANTINED,
-                format!("the adapter is in quarantine after {crashes} crashes; it last {last}"),
+                format!("the adapter is in quarantine after {crashes} crashes; the last: {last}"),
             ),
             serde_json::json!({ "retry_after_ms": milliseconds(left) }),
         ),
         Refusal::Pausing { left, last } => (
-            unavailable(format!("the adapter {last}; it is started again in a moment")),
+            unavailable(format!("the adapter is started again in a moment; the last end: {last}")),
             serde_json::json!({ "retry_after_ms": milliseconds(left) }),
         ),
         Refusal::Unstartable { why } => {

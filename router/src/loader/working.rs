@@ -46,7 +46,9 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let unusable = |error: &std::io::Error| helper_error(&factory_ref, &program, error);
     let grants = granted(loader, &opened)?;
     let profile = profile(loader, &opened, grants.clone());
-    let place = serde_json::to_string(&profile).unwrap_or_default();
+    // Another kernel may confine otherwise.
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let place = format!("{kernel}{}", serde_json::to_string(&profile).unwrap_or_default());
     let verdict =
         Verdict::of(&loader.cache_dir, &program, &opened, &place).map_err(|e| unusable(&e))?;
     let known = verdict.recall::<Known>();
@@ -80,7 +82,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let adapter_id = admitted.adapter_id.clone();
     tracing::info!(adapter = %adapter_id, factory_ref, %digest, ?confined, "adapter admitted");
     let makeup = makeup(loader, &adapter_id, {
-        let opened = Arc::new(opened);
+        let (opened, known_confined) = (Arc::new(opened), confined.clone());
         move || match start() {
             Err(error) => Err(error.to_string()),
             Ok(Err(Failed { halt, stage, printed })) => {
@@ -88,6 +90,9 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
             }
             Ok(Ok(started)) if started.description != description => {
                 Err("it describes itself otherwise than before".to_owned())
+            }
+            Ok(Ok(started)) if started.confined != known_confined => {
+                Err("it is confined otherwise than before".to_owned())
             }
             Ok(Ok(started)) => Ok(started.begun),
         }

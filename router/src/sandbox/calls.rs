@@ -96,6 +96,8 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
         denied.insert(libc::SYS_setsockopt, routes?);
     }
     denied.insert(libc::SYS_socketpair, pairs);
+    // Whoever hears of a call can also let it through.
+    denied.insert(libc::SYS_seccomp, vec![all(&[flag(1, NEW_LISTENER)])?]);
     // What ends this process with its parent stays in force.
     let death_signal = bits(libc::PR_SET_PDEATHSIG);
     denied.insert(libc::SYS_prctl, vec![all(&[(0, Dword, Eq, death_signal)])?]);
@@ -122,6 +124,9 @@ const ROUTES: [(i32, i32); 9] = [
     (libc::IPPROTO_IPV6, 57),
     (libc::IPPROTO_IPV6, 59),
 ];
+
+/// The flag with which a filter has somebody who hears of calls.
+const NEW_LISTENER: u64 = 8;
 
 /// The signals of a descriptor go where these say: to the parent, too, before Landlock knew of signals. And a
 /// lease makes others wait for a file.

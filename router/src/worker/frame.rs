@@ -17,6 +17,9 @@ const HEAD: usize = 9;
 /// The kind of the whole text, its length, and where in it the piece stands.
 const PIECE_HEAD: usize = HEAD + 9;
 
+/// Only the last piece of a text may be smaller.
+const LEAST_PIECE: usize = 1024;
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -118,6 +121,9 @@ impl Gathering {
             return Err("a piece does not follow the one before");
         }
         so_far.extend_from_slice(text);
+        if text.len() < LEAST_PIECE && so_far.len() < total {
+            return Err("its pieces are too small");
+        }
         if so_far.len() < total {
             self.0 = Some((kind, id, total, so_far));
             return Ok(None);

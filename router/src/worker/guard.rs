@@ -5,6 +5,7 @@
 
 use std::io;
 use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -37,8 +38,7 @@ fn guard(argument: &str) -> io::Result<()> {
     if ending.is_err() {
         drop(worker.kill());
     }
-    session::end(worker.id());
-    reap_all();
+    end_all(worker.id());
     let ending = ending?;
     // The router reads it after all else; if it has gone, nobody does.
     drop(frame::write(io::stdin(), Kind::Ended, 0, ending.written().as_bytes()));
@@ -58,17 +58,30 @@ fn wait(worker: &mut Child) -> io::Result<Ending> {
             Err(error) => return Err(error.into()),
         }
         if !sources[0].revents().is_empty() {
+            // As long as it is not reaped, nobody else has its session.
+            session::kill_all(worker.id());
             return Ok(Ending::of(worker.wait()?));
         }
         if !sources[1].revents().is_empty() {
             worker.kill()?;
+            session::kill_all(worker.id());
             worker.wait()?;
             return Ok(Ending::Stopped);
         }
     }
 }
 
-/// Reaps whoever has become our child and is dead.
-fn reap_all() {
-    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::empty()) {}
+/// Kills and reaps whoever is left. All of them have become our children, or will when their parents end.
+fn end_all(session: u32) {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                session::kill_all(session);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
 }

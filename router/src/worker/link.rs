@@ -158,6 +158,11 @@ impl Link {
         calls.open.len() - calls.abandoned
     }
 
+    /// Says whether no call is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.calls).open.is_empty()
+    }
+
     /// Makes a call. Gives it back if no more are taken.
     pub(super) fn call(
         &self,
@@ -196,7 +201,8 @@ impl Link {
             Some(Heard::Answered(of, done, answer)) => {
                 self.found.store(now(), Ordering::Relaxed);
                 done(answer);
-                if of == id { Called::Answered } else { Called::Waiting }
+                // Whoever else waits has to be told of what comes.
+                if of == id && self.is_empty() { Called::Answered } else { Called::Waiting }
             }
             Some(Heard::Broken(ending)) => Called::Broken(ending),
             // The switchboard sees the end too.

@@ -19,6 +19,10 @@ use super::team::Inner;
 const GRACE: Duration = Duration::from_secs(2);
 /// When to look again at a link that somebody else reads.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often what a worker has sent is read when it has ended.
+const LAST_TURNS: usize = 10_000;
+/// How long after its socket a process has to end.
+const LATE: Duration = Duration::from_secs(1);
 /// How often printed text is read. One that prints without end waits for this, not for us.
 const PRINTED: Duration = Duration::from_millis(10);
 
@@ -40,6 +44,10 @@ pub(super) struct Member {
     fault: Mutex<Option<Ending>>,
     told_to_end: AtomicBool,
     retired: AtomicBool,
+    /// Somebody looks after it again in a moment.
+    looking: AtomicBool,
+    /// The process has ended.
+    gone: AtomicBool,
     broker: Mutex<Option<Broker>>,
 }
 
@@ -58,6 +66,8 @@ impl Member {
             fault: Mutex::default(),
             told_to_end: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            looking: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             broker: Mutex::new(broker),
         });
         switchboard.admit(&member)?;
@@ -75,6 +85,10 @@ impl Member {
     /// Returns how many calls it has that somebody waits for.
     pub(super) fn load(&self) -> usize {
         self.link.load()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
     }
 
     pub(super) fn is_told_to_end(&self) -> bool {
@@ -184,8 +198,9 @@ impl Member {
 
     /// Has the switchboard told of what comes.
     fn watch(&self) {
+        let unwatched = !self.link.watched.swap(true, Ordering::AcqRel);
         let room = self.link.has_outgoing();
-        if (!self.link.watched.swap(true, Ordering::AcqRel) || room)
+        if (unwatched || room)
             && let Ok(switchboard) = switchboard()
         {
             switchboard.watch(self, Source::Socket, self.link.socket(), room);
@@ -199,7 +214,7 @@ impl Member {
         match self.link.read(&|text| self.notice(text)) {
             // Whoever calls finds the answers; being woken for each of them would only slow it down.
             Reading::Busy => self.look_again(),
-            Reading::Read if self.link.is_lively() => self.look_again(),
+            Reading::Read if self.link.is_empty() && self.link.is_lively() => self.look_again(),
             Reading::Read | Reading::More => self.watch(),
             // Its end is on the way, unless it only closed the socket.
             Reading::End => {
@@ -210,7 +225,7 @@ impl Member {
                     }
                 };
                 match switchboard() {
-                    Ok(switchboard) => switchboard.after(LOOK_AGAIN, late),
+                    Ok(switchboard) => switchboard.after(LATE, late),
                     Err(_) => late(),
                 }
             }
@@ -219,11 +234,16 @@ impl Member {
         self.go_if_retired();
     }
 
+    /// Leaves reading to whoever calls, and takes it up again when nobody does.
     fn look_again(self: &Arc<Self>) {
+        if self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let member = Arc::downgrade(self);
         let look = move || {
             if let Some(member) = member.upgrade() {
-                if member.link.is_lively() {
+                member.looking.store(false, Ordering::Release);
+                if member.link.is_empty() && member.link.is_lively() {
                     member.look_again();
                 } else {
                     member.watch();
@@ -232,15 +252,17 @@ impl Member {
         };
         if self.link.has_outgoing() {
             self.watch();
-        } else if let Ok(switchboard) = switchboard() {
+        }
+        if let Ok(switchboard) = switchboard() {
             switchboard.after(LOOK_AGAIN, look);
         }
     }
 
     /// The process has ended.
     pub(super) fn on_exit(self: &Arc<Self>) {
-        // What it answered before it ended counts.
-        loop {
+        self.gone.store(true, Ordering::SeqCst);
+        // What it answered before it ended counts. What a process that it left behind sends does not.
+        for _ in 0..LAST_TURNS {
             match self.link.read(&|text| self.notice(text)) {
                 Reading::More => {}
                 Reading::Busy => std::thread::yield_now(),
@@ -260,6 +282,8 @@ impl Member {
         self.print();
         let ending = match (lock(&self.fault).take(), self.link.epitaph(), status) {
             (Some(fault), _, _) => fault,
+            // Only the router stops a worker, and then it knows.
+            (None, Some(Ending::Stopped), _) => Ending::Garbled { how: "it shut its socket" },
             (None, Some(epitaph), _) => epitaph,
             (None, None, Ok(Some(status))) => Ending::of(status),
             (None, None, Ok(None) | Err(_)) => Ending::Exited { code: -1 },

@@ -58,6 +58,8 @@ pub(crate) struct Process {
     leash: Option<OwnedFd>,
     /// The session of a guarded worker.
     session: Option<u32>,
+    /// The guard was killed, and so has ended nothing.
+    guard_killed: bool,
 }
 
 /// Why following a process ended.
@@ -74,7 +76,7 @@ pub(crate) enum Followed {
 }
 
 impl Process {
-    /// Starts one, and sends it its job as soon as it listens.
+    /// Starts one. It gets its job when it is followed.
     pub(crate) fn start(recipe: &Recipe) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) =
@@ -104,7 +106,17 @@ impl Process {
         };
         let (socket, printed) = (Some(socket), String::new());
         let (prints, session) = (true, None);
-        Ok(Self { child, pidfd, socket, printed_pipe, printed, prints, leash, session })
+        Ok(Self {
+            child,
+            pidfd,
+            socket,
+            printed_pipe,
+            printed,
+            prints,
+            leash,
+            session,
+            guard_killed: false,
+        })
     }
 
     /// Returns its id, for people.
@@ -237,7 +249,11 @@ impl Process {
 
     /// Says in which session a guarded worker is, with all that it starts.
     pub(crate) fn set_session(&mut self, session: u32) {
-        self.session = self.leash.as_ref().map(|_| session);
+        if self.guard_killed {
+            end_session(session);
+        } else {
+            self.session = self.leash.as_ref().map(|_| session);
+        }
     }
 
     /// Kills it, or has its guard do so.
@@ -279,8 +295,9 @@ impl Process {
         let status = self.child.wait();
         // A guard that was killed has ended nothing, and one without a status may have been.
         let killed = status.as_ref().map_or(true, |status| status.signal().is_some());
+        self.guard_killed = killed && self.leash.is_some();
         if let Some(session) = self.session.take().filter(|_| killed) {
-            session::end(session);
+            end_session(session);
         }
         match status {
             Ok(status) => Ok(Some(status)),
@@ -322,6 +339,14 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Opt
     });
     let descriptor = descriptors.next();
     Ok((length > 0).then_some((length, descriptor)))
+}
+
+/// Does the work of a guard that was killed; on a thread, because it may take a while.
+fn end_session(session: u32) {
+    let thread = std::thread::Builder::new().name("session-end".to_owned());
+    if let Err(error) = thread.spawn(move || session::end(session)) {
+        tracing::error!(%error, "programs of an adapter may be left: there is no thread");
+    }
 }
 
 type Spawning = (Command, Sender<io::Result<Child>>);

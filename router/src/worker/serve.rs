@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -27,8 +27,10 @@ const LOOK: Duration = Duration::from_micros(300);
 const LONG: u32 = 33;
 /// After so many looks without a slow call, none is expected.
 const CALM: u32 = 3000;
-/// After so many looks without a call, a worker is at rest.
-const REST: u32 = 3000;
+/// After so many looks without a call, looking is left.
+const QUIET: u32 = 30;
+/// After so long without a call, a worker is at rest.
+const REST: Duration = Duration::from_secs(1);
 
 /// What carries out the calls.
 pub(crate) trait Servant: Send + Sync {
@@ -180,36 +182,53 @@ impl Crew {
             if calm == CALM {
                 self.eager.store(false, Ordering::Relaxed);
             }
-            if quiet >= REST && self.reading.load(Ordering::SeqCst) {
-                self.servant.rest();
-                self.watched.store(false, Ordering::SeqCst);
-                // A call may have been taken just before, by somebody who thought that this is watched.
-                while self.taken.load(Ordering::SeqCst) == taken
-                    && !self.watched.load(Ordering::SeqCst)
-                    && !self.over.load(Ordering::SeqCst)
-                {
-                    std::thread::park();
-                }
-                self.watched.store(true, Ordering::SeqCst);
-                quiet = 0;
+            if quiet >= QUIET && self.reading.load(Ordering::SeqCst) {
+                self.rest_from(taken);
+                (quiet, calm) = (0, 0);
             }
         }
     }
 
+    /// Waits until another call is taken up, and lets go of what is not needed if that takes long.
+    fn rest_from(&self, taken: usize) {
+        self.eager.store(false, Ordering::Relaxed);
+        self.watched.store(false, Ordering::SeqCst);
+        let since = Instant::now();
+        let mut rested = false;
+        // A call may have been taken just before, by somebody who thought that this is watched.
+        while self.taken.load(Ordering::SeqCst) == taken
+            && !self.watched.load(Ordering::SeqCst)
+            && !self.over.load(Ordering::SeqCst)
+        {
+            if rested {
+                std::thread::park();
+            } else if since.elapsed() < REST {
+                std::thread::park_timeout(REST);
+            } else {
+                self.servant.rest();
+                rested = true;
+            }
+        }
+        self.watched.store(true, Ordering::SeqCst);
+    }
+
     /// Has a thread that has nothing to do read, or a new one, unless somebody reads.
     fn have_somebody_read(self: &Arc<Self>) {
-        if self.reading.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        if let Some((thread, told)) = lock(&self.idle).pop() {
-            told.store(true, Ordering::SeqCst);
-            thread.unpark();
-            return;
-        }
-        let room = self.threads.load(Ordering::SeqCst) < self.most_threads;
-        // Without another thread, whoever comes back first reads.
-        if !room || self.hire().is_err() {
+        while !self.reading.swap(true, Ordering::SeqCst) {
+            if let Some((thread, told)) = lock(&self.idle).pop() {
+                told.store(true, Ordering::SeqCst);
+                thread.unpark();
+                return;
+            }
+            let room = self.threads.load(Ordering::SeqCst) < self.most_threads;
+            if room && self.hire().is_ok() {
+                return;
+            }
+            // Without another thread, whoever comes back first reads; unless it came back just now.
             self.reading.store(false, Ordering::SeqCst);
+            if lock(&self.idle).is_empty() {
+                return;
+            }
         }
     }
 

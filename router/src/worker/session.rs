@@ -1,7 +1,6 @@
 //! Ending a whole session: a worker, and every program that it or they have started. Nobody confined can
 //! leave the session, so nothing is missed.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -13,35 +12,32 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Kills every process of a session until none is left.
 pub(super) fn end(session: u32) {
     let until = Instant::now() + LIMIT;
-    while let Ok(found) = kill_all(session)
-        && found
-        && Instant::now() < until
-    {
+    while kill_all(session) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// Kills every process of a session; false if there was none that lives.
-fn kill_all(session: u32) -> io::Result<bool> {
+pub(super) fn kill_all(session: u32) -> bool {
     let mut found = false;
-    for entry in std::fs::read_dir("/proc")?.flatten() {
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
         if !is_member(id, session) {
             continue;
         }
+        found = true;
         // Another process may have got its number by now; held by its descriptor, it is asked again.
         let Some(Ok(process)) = Pid::from_raw(id).map(|id| pidfd_open(id, PidfdFlags::empty()))
         else {
             continue;
         };
         if is_member(id, session) {
-            found = true;
             let _: Result<(), Errno> = pidfd_send_signal(&process, Signal::KILL);
         }
     }
-    Ok(found)
+    found
 }
 
 /// Says whether a process is in a session and has not ended.

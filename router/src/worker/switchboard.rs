@@ -68,7 +68,7 @@ impl Ord for Timer {
     }
 }
 
-static SWITCHBOARD: OnceLock<Switchboard> = OnceLock::new();
+static SWITCHBOARD: OnceLock<Arc<Switchboard>> = OnceLock::new();
 
 /// Returns the switchboard of this process, which is there from the first worker on.
 pub(super) fn switchboard() -> io::Result<&'static Switchboard> {
@@ -80,11 +80,11 @@ pub(super) fn switchboard() -> io::Result<&'static Switchboard> {
     if let Some(switchboard) = SWITCHBOARD.get() {
         return Ok(switchboard);
     }
-    let made = Switchboard::new()?;
-    let switchboard = SWITCHBOARD.get_or_init(|| made);
+    let made = Arc::new(Switchboard::new()?);
+    let running = Arc::clone(&made);
     let thread = std::thread::Builder::new().name("switchboard".to_owned());
-    drop(thread.spawn(|| switchboard.run())?);
-    Ok(switchboard)
+    drop(thread.spawn(move || running.run())?);
+    Ok(SWITCHBOARD.get_or_init(|| made))
 }
 
 /// Waits until no worker is left that was told to end, or the time is over.

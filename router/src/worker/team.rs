@@ -124,7 +124,9 @@ struct State {
     in_vain: u32,
     /// Nothing is started until then; in quarantine or only for a while.
     pause: Option<(Instant, bool)>,
-    started: u64,
+    restarts: u64,
+    /// The last worker ended in quarantine, and none has answered since.
+    probation: bool,
     last_end: Option<String>,
     closed: bool,
 }
@@ -199,7 +201,7 @@ impl Team {
         Report {
             state: name,
             processes: state.crew.iter().map(|member| member.process_id()).collect(),
-            restarts: state.started.saturating_sub(1),
+            restarts: state.restarts,
             last_end: state.last_end.clone(),
             left: left.map(|(left, _)| left),
         }
@@ -210,6 +212,7 @@ impl Team {
         let mut state = lock(&self.inner.state);
         state.crashes.clear();
         state.in_vain = 0;
+        state.probation = false;
         let quarantined = matches!(state.pause.take(), Some((_, true)));
         drop(state);
         if quarantined {
@@ -335,6 +338,7 @@ impl Inner {
         if let Err(error) = started {
             state.starting -= 1;
             state.pause = Some((Instant::now() + FIRST_PAUSE, false));
+            self.wake_after(FIRST_PAUSE);
             tracing::error!(%error, "no worker can be started: there is no thread for it");
         }
     }
@@ -352,8 +356,10 @@ impl Inner {
                 member.end();
             }
             Ok(member) => {
-                state.crew.push(member);
-                state.started += 1;
+                // Its end may have been told already.
+                if !member.is_gone() {
+                    state.crew.push(member);
+                }
                 drop(state);
                 self.hand_out();
             }
@@ -376,6 +382,7 @@ impl Inner {
         let mut state = lock(&self.state);
         state.crew.retain(|one| !Arc::ptr_eq(one, member));
         state.retired.retain(|one| !Arc::ptr_eq(one, member));
+        state.restarts += u64::from(!state.closed);
         let expected = state.closed || *ending == Ending::Stopped;
         let mut quarantined = None;
         if !expected {
@@ -412,10 +419,12 @@ impl Inner {
             state.crashes.pop_front();
         }
         state.in_vain = if in_vain { state.in_vain.saturating_add(1) } else { 0 };
+        state.probation &= in_vain;
         let count = state.crashes.len();
-        let (time, quarantined) = if count >= crashes {
-            // One more crash after it brings the next one.
-            state.crashes.pop_front();
+        let (time, quarantined) = if count >= crashes || state.probation {
+            // After it, one more crash without an answer brings the next one.
+            state.probation = true;
+            state.crashes.clear();
             (quarantine, true)
         } else if state.in_vain > 1 {
             let times = 1 << (state.in_vain - 2).min(16);
@@ -438,12 +447,13 @@ impl Inner {
                 return;
             }
             let was_quarantined = matches!(state.pause.take(), Some((_, true)));
-            if was_quarantined && state.waiting.is_empty() {
-                drop(state);
-                (inner.makeup.incidents)(Incident::Released { by: None });
-                return;
+            if !was_quarantined || !state.waiting.is_empty() {
+                inner.keep_going(&mut state);
             }
-            inner.keep_going(&mut state);
+            drop(state);
+            if was_quarantined {
+                (inner.makeup.incidents)(Incident::Released { by: None });
+            }
         };
         if let Ok(switchboard) = switchboard() {
             switchboard.after(time, wake);
