@@ -17,7 +17,7 @@ const HEAD: usize = 9;
 /// The kind of the whole text, its length, and where in it the piece stands.
 const PIECE_HEAD: usize = HEAD + 9;
 
-/// Only the last piece of a text may be smaller.
+/// Only the first and the last piece of a text may be smaller.
 const LEAST_PIECE: usize = 1024;
 
 /// What a frame is.
@@ -121,7 +121,7 @@ impl Gathering {
             return Err("a piece does not follow the one before");
         }
         so_far.extend_from_slice(text);
-        if text.len() < LEAST_PIECE && so_far.len() < total {
+        if text.len() < LEAST_PIECE && offset > 0 && so_far.len() < total {
             return Err("its pieces are too small");
         }
         if so_far.len() < total {
