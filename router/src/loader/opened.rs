@@ -190,8 +190,11 @@ impl Opened {
                 return self.refused(known.copied().unwrap_or(Reason::OpenFailed), text);
             }
             Halt::FactoryFailed { error } => return self.factory_failed(error),
-            Halt::Unconfined { .. } | Halt::Unfit { .. } => {
+            Halt::Unconfined { .. } => {
                 return self.fail(Reason::SandboxUnavailable, format!("module '{module}' {halt}"));
+            }
+            Halt::Unfit { .. } => {
+                return self.fail(Reason::GrantUnusable, format!("module '{module}' {halt}"));
             }
             Halt::Ended(ending) => ending,
         };

@@ -193,7 +193,10 @@ fn rules(profile: &Profile) -> io::Result<Vec<Rule>> {
         for path in everybodys.chain(profile.library_path.iter().cloned()) {
             rules.extend(if_there(rule(&path, READ))?);
         }
-        rules.extend(if_there(of_this_process())?);
+        // What it starts would have it too, and could read the memory of whoever started it.
+        if grants.run.is_empty() {
+            rules.extend(if_there(of_this_process())?);
+        }
     }
     let granted = [(&grants.read, READ), (&grants.write, WRITE), (&grants.run, RUN)];
     for (paths, access) in granted {

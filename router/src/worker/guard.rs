@@ -4,16 +4,22 @@
 //! ended become its children, so that none is left to nobody.
 
 use std::io;
-use std::process::{Child, Command, ExitCode};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open};
 
 use super::ending::Ending;
 use super::frame::{self, Kind};
 use super::session;
+
+/// How often to look for those whose parents have ended.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// A worker that has started more processes is ended with all of them.
+const MOST_PROCESSES: usize = 1000;
 
 /// The third argument that makes a child a guard.
 pub(crate) const GUARD: &str = "guard";
@@ -53,22 +59,32 @@ fn wait(worker: &mut Child) -> io::Result<Ending> {
         // What the router says is for the worker; only that it has let go is for us.
         let mut sources =
             [PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&stdin, PollFlags::RDHUP)];
-        match poll(&mut sources, None) {
+        match poll(&mut sources, Some(&LOOK)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if !sources[0].revents().is_empty() {
-            // As long as it is not reaped, nobody else has its session.
-            session::kill_all(worker.id());
-            return Ok(Ending::of(worker.wait()?));
-        }
-        if !sources[1].revents().is_empty() {
+        let (ended, let_go) = (!sources[0].revents().is_empty(), !sources[1].revents().is_empty());
+        if let_go || session::count(worker.id()) > MOST_PROCESSES {
             worker.kill()?;
+        }
+        // As long as it is not reaped, nobody else has its session.
+        if ended || let_go {
             session::kill_all(worker.id());
-            worker.wait()?;
-            return Ok(Ending::Stopped);
+        }
+        if let Some(ending) = reap_until(worker.id()) {
+            return Ok(if let_go { Ending::Stopped } else { ending });
         }
     }
+}
+
+/// Reaps those whose parents have ended, and returns the worker's end, if it has ended.
+fn reap_until(worker: u32) -> Option<Ending> {
+    while let Ok(Some((process, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        if process.as_raw_pid().unsigned_abs() == worker {
+            return Some(Ending::of(ExitStatus::from_raw(status.as_raw())));
+        }
+    }
+    None
 }
 
 /// Kills and reaps whoever is left. All of them have become our children, or will when their parents end.

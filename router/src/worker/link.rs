@@ -298,10 +298,13 @@ impl Link {
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
             },
             // The guard's is the last one, whatever its worker said before.
-            Kind::Ended if self.guarded => {
-                *lock(&self.epitaph) = Ending::read(&whole);
-                Heard::Something
-            }
+            Kind::Ended if self.guarded => match afford(notices, whole.len()) {
+                Affordable::Flood => Heard::Broken(Ending::Flooded),
+                Affordable::Yes | Affordable::No => {
+                    *lock(&self.epitaph) = Ending::read(&whole);
+                    Heard::Something
+                }
+            },
             Kind::Ended => broken("it sent a frame that only a guard sends"),
             _ => broken("it sent a frame that only a router sends"),
         }

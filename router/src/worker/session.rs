@@ -17,16 +17,22 @@ pub(super) fn end(session: u32) {
     }
 }
 
+/// Counts the processes of a session.
+pub(super) fn count(session: u32) -> usize {
+    members(session).count()
+}
+
+/// Lists the processes of a session that live.
+fn members(session: u32) -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(move |id| is_member(*id, session))
+}
+
 /// Kills every process of a session; false if there was none that lives.
 pub(super) fn kill_all(session: u32) -> bool {
     let mut found = false;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if !is_member(id, session) {
-            continue;
-        }
+    for id in members(session) {
         found = true;
         // Another process may have got its number by now; held by its descriptor, it is asked again.
         let Some(Ok(process)) = Pid::from_raw(id).map(|id| pidfd_open(id, PidfdFlags::empty()))
