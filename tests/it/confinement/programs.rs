@@ -127,3 +127,27 @@ fn a_program_with_the_rights_of_another_user_gets_none_of_them() {
         assert!(output["err"].as_str().is_some_and(|text| !text.is_empty()), "{output}");
     }
 }
+
+#[test]
+fn a_program_cannot_read_the_memory_of_its_adapter() {
+    let stage = running(|_| Grants::default());
+    for file in ["maps", "mem", "environ"] {
+        let (_, out, _) =
+            script(&stage, &format!("read -r line < /proc/$PPID/{file} && echo \"read $line\""));
+        assert_eq!(out, "", "{file}");
+    }
+}
+
+#[test]
+fn programs_whose_parents_have_ended_are_buried() {
+    let stage = running(|_| Grants::default());
+    for _ in 0..20 {
+        assert_eq!(script(&stage, "(exec >&- 2>&-; exit 0) & echo begun").1, "begun\n");
+    }
+    let guard = stage.worker.get().unwrap().workers().unwrap().processes[0];
+    crate::worker::eventually("none of them is left", || {
+        let children = std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children"));
+        // The worker itself is one.
+        children.unwrap().split_whitespace().count() == 1
+    });
+}
