@@ -1,7 +1,7 @@
 //! Remembering that a dry run went well, so that a known-good library needs no second one.
 //!
-//! A verdict is bound to the file's digest, the factory, the configuration and the build of the program
-//! that tried it. Only good verdicts are kept: a bad one may be the machine's fault.
+//! A verdict is bound to the file's digest, the factory, the configuration, the build of the program that
+//! tried it, and where it is to run. Only good verdicts are kept: a bad one may be the machine's fault.
 
 use std::fs;
 use std::io;
