@@ -80,7 +80,8 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     }
     let digest = opened.digest();
     let adapter_id = admitted.adapter_id.clone();
-    tracing::info!(adapter = %adapter_id, factory_ref, %digest, ?confined, "adapter admitted");
+    let confinement = &confined.confinement;
+    tracing::info!(adapter = %adapter_id, factory_ref, %digest, confinement, "adapter admitted");
     let makeup = makeup(loader, &adapter_id, {
         let (opened, known_confined) = (Arc::new(opened), confined.clone());
         move || match start() {
