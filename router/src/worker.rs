@@ -26,7 +26,7 @@ pub(crate) use frame::{Frame, Gathering, Kind};
 pub(crate) use link::Answer;
 pub(crate) use member::Begun;
 pub(crate) use process::{Followed, Process, Recipe};
-pub(crate) use serve::{Reply, Servant, Wire, receive_job, serve};
+pub(crate) use serve::{Reply, STACK, Servant, Wire, receive_job, serve};
 pub(crate) use switchboard::settle;
 pub(crate) use team::{Incident, Makeup, Refusal, Report, Rules, Team, Ticket};
 

@@ -29,9 +29,6 @@ pub const CHILD_ARGUMENT: &str = "__adapter-child";
 /// A longer description or error of a factory is not passed on; a description is some hundred bytes.
 const MAX_TEXT: usize = 256 * 1024;
 
-/// The stack of a thread as most programs make them.
-const STACK: usize = 2 * 1024 * 1024;
-
 /// The most calls that a worker carries out at once, if each of them needs a thread.
 const MOST_THREADS: usize = 1024;
 
@@ -81,7 +78,7 @@ fn work() -> io::Result<()> {
         let (job, wire) = (&job, &wire);
         let on_thread = move || try_library(job, wire, code, &ProcessState::now());
         let thread =
-            std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, on_thread)?;
+            std::thread::Builder::new().stack_size(worker::STACK).spawn_scoped(scope, on_thread)?;
         thread.join().map_err(|_| io::Error::other("the child panicked"))
     });
     let observed = tried??;

@@ -29,9 +29,7 @@ impl Ending {
             (None, code) => Self::Exited { code: code.unwrap_or(-1) },
         }
     }
-}
 
-impl Ending {
     /// Writes it for another process.
     pub(super) fn written(&self) -> String {
         match self {

@@ -20,7 +20,7 @@ use super::lock;
 use super::spin::Spin;
 
 /// The stack of a thread as most programs make them; what the dry run tried fits it.
-const STACK: usize = 2 * 1024 * 1024;
+pub(crate) const STACK: usize = 2 * 1024 * 1024;
 /// How often to look whether somebody reads. A call that takes as long is a slow one.
 const LOOK: Duration = Duration::from_micros(300);
 /// After so many looks a call that computes is a long one.

@@ -24,6 +24,9 @@ pub(super) enum Source {
     Printed = 2,
 }
 
+const SOCKET: u64 = Source::Socket as u64;
+const EXIT: u64 = Source::Exit as u64;
+
 /// The key of the descriptor that only wakes.
 const WAKE: u64 = u64::MAX;
 /// Events that are taken at once.
@@ -181,13 +184,13 @@ impl Switchboard {
             }
             for event in &events {
                 // A copy: the struct is packed.
-                let (data, flags) = (event.data.u64(), event.flags);
-                self.take(data, flags);
+                let data = event.data;
+                self.take(data.u64());
             }
         }
     }
 
-    fn take(&self, data: u64, _: EventFlags) {
+    fn take(&self, data: u64) {
         if data == WAKE {
             let _: Result<usize, Errno> = rustix::io::read(&self.wake, &mut [0; 8]);
             return;
@@ -195,8 +198,8 @@ impl Switchboard {
         let Some(member) = self.member(data >> 2) else { return };
         // What adapters' answers set off is not all ours, and this thread must not end.
         let work = std::panic::AssertUnwindSafe(|| match data & 3 {
-            0 => member.on_socket(),
-            1 => member.on_exit(),
+            SOCKET => member.on_socket(),
+            EXIT => member.on_exit(),
             _ => member.on_printed(),
         });
         if std::panic::catch_unwind(work).is_err() {

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::daemon::until;
-use super::support::{Home, audited, quick, reload, request};
+use super::support::{Home, audited, call_until, quick, reload, request};
 use crate::support::built_library;
 
 #[test]
@@ -181,14 +181,7 @@ fn fifty_reloads_under_load_cost_nothing() {
     let runs = std::thread::scope(|scope| {
         let load = |id: &'static str| {
             let (mut client, over) = (daemon.client(), &over);
-            scope.spawn(move || {
-                let mut runs = 0;
-                while !over.load(Ordering::Relaxed) {
-                    assert_eq!(quick(&mut client, id), "COMPLETED");
-                    runs += 1;
-                }
-                runs
-            })
+            scope.spawn(move || call_until(over, &mut client, id))
         };
         let loads = ["kept", "turns", "kept", "turns"].map(load);
         for index in 0..RELOADS {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::client::Client;
 use super::daemon::{Daemon, until};
-use super::support::{Home, audited, quick, reload};
+use super::support::{Home, audited, call_until, quick, reload};
 use crate::support::{PROGRAM, built_library};
 
 /// A home with an adapter of a library that can be replaced, and one of another library; both in workers.
@@ -146,14 +146,7 @@ fn replacements_under_load_cost_no_call_and_leave_nothing_behind() {
     let runs = std::thread::scope(|scope| {
         let load = |id: &'static str| {
             let (mut client, over) = (daemon.client(), &over);
-            scope.spawn(move || {
-                let mut runs = 0;
-                while !over.load(Ordering::Relaxed) {
-                    assert_eq!(quick(&mut client, id), "COMPLETED");
-                    runs += 1;
-                }
-                runs
-            })
+            scope.spawn(move || call_until(over, &mut client, id))
         };
         let loads = ["kept", "turns", "turns"].map(load);
         for index in 0..replacements() {

@@ -1,6 +1,7 @@
 //! A daemon with adapters that can be held in a call, and that tell when they are made and shut down.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use nexus_router::store::{Status, Store};
@@ -156,6 +157,16 @@ pub fn request(id: &str, method: &str) -> Value {
         "plan_override": [{ "step_id": "s1", "intent": "do",
             "call": { "tool": "t", "method": method, "args": {} } }],
     })
+}
+
+/// Makes calls one after the other until it is over, and counts them.
+pub fn call_until(over: &AtomicBool, client: &mut Client, id: &str) -> usize {
+    let mut runs = 0;
+    while !over.load(Ordering::Relaxed) {
+        assert_eq!(quick(client, id), "COMPLETED");
+        runs += 1;
+    }
+    runs
 }
 
 /// Carries out a run of one quick call, and returns how it ended.

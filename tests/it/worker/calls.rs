@@ -1,10 +1,12 @@
 //! Calls through workers: results, crashes, hangs, floods.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use nexus_router::Call;
 use nexus_router::loader::{IncidentKind, Placement};
+use nexus_router::{Call, LoadRequest, Loader};
 use nexus_router_sdk::{ErrorKind, Object, code};
 use serde_json::json;
 
@@ -45,7 +47,16 @@ fn long_requests_and_answers_arrive_whole() {
 #[test]
 fn many_calls_are_in_flight_in_one_worker() {
     let shop = Shop::new();
-    let adapter = shop.load("probe_adapters:cancellable");
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let notices = Arc::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let loader = Loader { notices, ..shop.loader(Placement::worker()) };
+    let factory_ref = "probe_adapters:cancellable";
+    let config = json!({});
+    let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
+    let adapter = loader.load(&request).unwrap();
     let (answer, answers) = channel();
     let nothing = Object::new();
     let ids: Vec<String> = (0..40).map(|index| format!("call-{index}")).collect();
@@ -54,9 +65,8 @@ fn many_calls_are_in_flight_in_one_worker() {
         let answer = answer.clone();
         adapter.start(&call, move |result| answer.send(result).unwrap());
     }
-    assert!(answers.recv_timeout(Duration::from_millis(100)).is_err());
-    // Each of them waits on a thread of its own, and all are told.
-    std::thread::sleep(Duration::from_millis(50));
+    // Each of them says that it waits, on a thread of its own, and all are told.
+    eventually("all calls wait", || begun.load(Ordering::SeqCst) == ids.len());
     for id in &ids {
         adapter.cancel(id);
     }
