@@ -2,7 +2,9 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::{AdapterError, CallContext, Capability, Completion, Host, Object, code, redact};
+use crate::{
+    AdapterError, CallContext, Capability, Catalog, Completion, Host, Object, code, redact,
+};
 
 /// One configured instance that carries out calls. Many calls may be under way at once.
 pub trait Adapter: Send + Sync + 'static {
@@ -48,6 +50,21 @@ pub trait Adapter: Send + Sync + 'static {
     /// get a thread each. Say so only if `start` never blocks.
     fn starts_at_once(&self) -> bool {
         false
+    }
+
+    /// Says whether the adapter has a [`catalog`](Self::catalog). Must not wait.
+    fn has_catalog(&self) -> bool {
+        false
+    }
+
+    /// Returns what the adapter offers. The router asks when the adapter was loaded, and again after
+    /// [`Host::catalog_changed`].
+    ///
+    /// # Errors
+    /// When it cannot be known at present; the router asks again later.
+    fn catalog(&self, context: &CallContext) -> Result<Catalog, AdapterError> {
+        let _ = context;
+        Ok(Catalog::default())
     }
 
     /// Lets go of what the adapter holds; no call follows.

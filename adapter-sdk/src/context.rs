@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cancellation::Cancellation;
-use crate::{AdapterError, Object, code};
+use crate::{AdapterError, Interaction, Object, code};
 
 /// How much a log line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,6 +45,16 @@ impl Host {
         self.notify(&json!({"type": "log", "level": level, "message": message, "fields": fields}));
     }
 
+    /// Tells the host that the catalogue is not what it was; it will ask for it again.
+    pub fn catalog_changed(&self) {
+        self.notify(&json!({"type": "catalog_changed"}));
+    }
+
+    /// Tells the host that a resource is not what it was.
+    pub fn resource_updated(&self, uri: &str) {
+        self.notify(&json!({"type": "resource_updated", "uri": uri}));
+    }
+
     /// Asks the host for something that only it can do.
     ///
     /// # Errors
@@ -78,6 +88,7 @@ pub struct CallContext {
     deadline: Option<Instant>,
     dry_run: bool,
     traceparent: Option<Arc<str>>,
+    interaction: Option<Arc<Interaction>>,
     cancellation: Cancellation,
     host: Host,
 }
@@ -90,13 +101,45 @@ impl CallContext {
         cancellation: Cancellation,
         host: Host,
     ) -> Self {
-        Self { call_id, deadline, dry_run, traceparent: None, cancellation, host }
+        let (traceparent, interaction) = (None, None);
+        Self { call_id, deadline, dry_run, traceparent, interaction, cancellation, host }
     }
 
     /// Makes the call a part of a trace.
     pub(crate) fn traced(mut self, traceparent: Option<&str>) -> Self {
         self.traceparent = traceparent.map(Arc::from);
         self
+    }
+
+    /// Tells the call of who made it.
+    pub(crate) fn with_interaction(mut self, interaction: Option<Interaction>) -> Self {
+        self.interaction = interaction.map(Arc::new);
+        self
+    }
+
+    /// Returns the answer to a request of an earlier [`AdapterError::input_required`].
+    #[must_use]
+    pub fn input(&self, name: &str) -> Option<&Value> {
+        self.interaction.as_ref()?.inputs.get(name)
+    }
+
+    /// Returns all answers of the caller, by the names of the requests, if it gave any.
+    #[must_use]
+    pub fn inputs(&self) -> Option<&Object> {
+        let inputs = &self.interaction.as_ref()?.inputs;
+        (!inputs.is_empty()).then_some(inputs)
+    }
+
+    /// Returns the state of that error.
+    #[must_use]
+    pub fn input_state(&self) -> Option<&str> {
+        self.interaction.as_ref()?.state.as_deref()
+    }
+
+    /// Returns a capability of the caller, such as `elicitation`, if it has it.
+    #[must_use]
+    pub fn client_capability(&self, name: &str) -> Option<&Value> {
+        self.interaction.as_ref()?.client.get(name)
     }
 
     /// Returns the W3C `traceparent` of the call, to be sent along with requests that it makes.
@@ -177,6 +220,11 @@ impl CallContext {
     /// Sends a line to the host's log.
     pub fn log(&self, level: Level, message: &str) {
         self.notify(json!({"type": "log", "level": level, "message": message}));
+    }
+
+    /// Sends a line with fields to the host's log.
+    pub fn log_fields(&self, level: Level, message: &str, fields: &Object) {
+        self.notify(json!({"type": "log", "level": level, "message": message, "fields": fields}));
     }
 
     /// Returns the host, for work that outlives the call.

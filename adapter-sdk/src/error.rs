@@ -53,6 +53,30 @@ impl AdapterError {
         Self::new(ErrorKind::Bug, code.into(), message.into())
     }
 
+    /// Makes the error of a call that cannot go on without its caller's word.
+    ///
+    /// `requests` are requests of the Model Context Protocol by a name each, such as
+    /// `{"who": {"method": "elicitation/create", "params": {…}}}`. Whoever can answer them makes the call
+    /// again; the answers are then in [`CallContext::input`](crate::CallContext::input), and `state` in
+    /// [`CallContext::input_state`](crate::CallContext::input_state). Nothing that was done before is undone,
+    /// so ask first. The caller can read the state, and cannot change it.
+    pub fn input_required(requests: &Object, state: Option<&str>) -> Self {
+        let error = Self::operational(code::INPUT_REQUIRED, "the call needs input of its caller");
+        let error = error.details(serde_json::json!({ "requests": requests }));
+        match state {
+            Some(state) => error.details(serde_json::json!({ "state": state })),
+            None => error,
+        }
+    }
+
+    /// Makes the error of a call whose caller would have to be able to do more; `required` are the
+    /// `ClientCapabilities` that it lacks.
+    pub fn client_lacks(required: &Value) -> Self {
+        let message = "the caller cannot do what the call would ask of it";
+        Self::operational(code::CLIENT_CAPABILITY_MISSING, message)
+            .details(serde_json::json!({ "required": required }))
+    }
+
     fn new(kind: ErrorKind, code: String, message: String) -> Self {
         Self { kind, code, message, details: Box::default() }
     }
@@ -114,6 +138,12 @@ pub mod code {
         ADAPTER_PANICKED,
         /// The host does not answer such a request.
         UNSUPPORTED,
+        /// The call cannot go on without its caller's word; `details.requests` says what is asked.
+        INPUT_REQUIRED,
+        /// The caller cannot be asked what the call would ask; `details.required` says what it lacks.
+        CLIENT_CAPABILITY_MISSING,
+        /// There is no such resource, prompt or tool.
+        NOT_FOUND,
     }
 
     /// Says whether a code is well-formed: an upper-case letter, then upper-case letters, digits and

@@ -19,7 +19,7 @@ use crate::cancellation::{CallsInFlight, InFlight};
 use crate::completion::{Completion, encode, error_text};
 use crate::context::{CallContext, Host, Level};
 use crate::guard::guard;
-use crate::{Adapter, AdapterError, Factory, Object};
+use crate::{Adapter, AdapterError, Catalog, Factory, Interaction, Object};
 
 /// Exports a factory under its function's name, with an optional manifest. One line per factory, at the
 /// top level of a module; a library may have several.
@@ -161,6 +161,8 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
             capabilities: &'a [crate::Capability],
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             starts_at_once: bool,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            catalog: bool,
         }
         let described = guard("describe", || {
             serde_json::to_string(&Description {
@@ -168,6 +170,7 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
                 adapter_kind: self.adapter.adapter_kind(),
                 capabilities: self.adapter.capabilities(),
                 starts_at_once: self.adapter.starts_at_once(),
+                catalog: self.adapter.has_catalog(),
             })
             .map_err(|error| AdapterError::bug(error.to_string()))
         });
@@ -180,6 +183,9 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
     fn call(&self, request: RStr<'_>) -> Answer {
         let answered = guard("call", || {
             let Entered { request, context, in_flight: _in_flight } = self.enter(&request)?;
+            if request.asks_for_catalog() {
+                return self.catalog(&context);
+            }
             self.adapter.call(&context, &request.tool, &request.method, request.args)
         });
         // Writing an author's output cannot panic: it is plain JSON values by now.
@@ -189,8 +195,12 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
     fn start(&self, request: RStr<'_>, completion: CompletionBox) {
         let (done, reply) = Completion::to_host(completion);
         let started = guard("start", || match self.enter(&request) {
-            Ok(Entered { request: Request { tool, method, args, .. }, context, in_flight }) => {
+            Ok(Entered { request, context, in_flight }) => {
                 reply.keep(in_flight);
+                if request.asks_for_catalog() {
+                    return done.complete(self.catalog(&context));
+                }
+                let Request { tool, method, args, .. } = request;
                 self.adapter.start(context, tool.into_owned(), method.into_owned(), args, done);
             }
             Err(error) => done.complete(Err(error)),
@@ -217,15 +227,24 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
 impl<A: Adapter> Guarded<A> {
     /// Reads a request and enters it among the calls in flight.
     fn enter<'a>(&self, text: &RStr<'a>) -> Result<Entered<'a>, AdapterError> {
-        let request = Request::read(text.as_str())?;
+        let mut request = Request::read(text.as_str())?;
         let call_id = request.call_id.as_deref().map(Arc::from);
         let (cancellation, in_flight) = self.calls.enter(call_id.as_ref());
         let time = request.deadline_ms.map(Duration::from_millis);
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let host = self.host.clone();
         let context = CallContext::new(call_id, deadline, request.dry_run, cancellation, host)
-            .traced(request.traceparent.as_deref());
+            .traced(request.traceparent.as_deref())
+            .with_interaction(request.interaction.take());
         Ok(Entered { request, context, in_flight })
+    }
+
+    fn catalog(&self, context: &CallContext) -> Result<Object, AdapterError> {
+        let catalog = self.adapter.catalog(context)?;
+        match serde_json::to_value(&catalog) {
+            Ok(serde_json::Value::Object(catalog)) => Ok(catalog),
+            _ => Err(AdapterError::bug("the catalogue is not JSON")),
+        }
     }
 
     /// Tells the host of a panic that no caller is told of.
@@ -271,9 +290,16 @@ struct Request<'a> {
     dry_run: bool,
     #[serde(borrow, default)]
     traceparent: Option<Cow<'a, str>>,
+    #[serde(default)]
+    interaction: Option<Interaction>,
 }
 
 impl<'a> Request<'a> {
+    /// Says whether this is the router's own question, which no author answers as a call.
+    fn asks_for_catalog(&self) -> bool {
+        (self.tool.as_ref(), self.method.as_ref()) == Catalog::CALL
+    }
+
     fn read(text: &'a str) -> Result<Self, AdapterError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         // The host bounds the depth of arguments, at more than serde does.

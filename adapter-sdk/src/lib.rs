@@ -94,6 +94,7 @@ mod adapter;
 mod cancellation;
 pub mod canonical;
 mod capability;
+mod catalog;
 mod completion;
 mod context;
 mod error;
@@ -107,6 +108,7 @@ pub mod testing;
 
 pub use adapter::{Adapter, Factory};
 pub use capability::Capability;
+pub use catalog::{Catalog, Interaction, Tool};
 pub use completion::{Completion, wait};
 pub use context::{CallContext, Host, Level};
 pub use error::{AdapterError, ErrorKind, code};

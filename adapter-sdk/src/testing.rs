@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cancellation::Cancellation;
-use crate::{Adapter, AdapterError, CallContext, Host, Manifest, Object, code, metadata};
+use crate::{
+    Adapter, AdapterError, CallContext, Host, Interaction, Manifest, Object, code, metadata,
+};
 
 /// Calls an adapter in this process, without a library.
 ///
@@ -63,6 +65,12 @@ impl Recorder {
     pub fn context_with_time(&self, time: Duration) -> CallContext {
         let deadline = Instant::now().checked_add(time);
         CallContext::new(None, deadline, false, Cancellation::never(), self.host())
+    }
+
+    /// Returns a context of a call whose caller said more than its arguments.
+    #[must_use]
+    pub fn context_with(&self, interaction: Interaction) -> CallContext {
+        self.context().with_interaction(Some(interaction))
     }
 
     /// Returns a context of a call that must only pretend.

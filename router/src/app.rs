@@ -3,8 +3,10 @@
 //! Nothing is opened before it is wanted, so that a request that is refused leaves no trace, and whoever
 //! only reads creates nothing.
 
+mod catalogues;
 mod error;
 mod fleet;
+mod prepared;
 mod setup;
 mod state;
 mod storage;
@@ -15,9 +17,11 @@ mod watchman;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+pub use catalogues::News;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
+pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
@@ -27,6 +31,7 @@ use crate::bundle::{self, ImportOptions, Imported};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::gate::Witness;
 use crate::json::Value;
+use crate::listener::Listeners;
 use crate::loader::{IncidentSink, Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
 use crate::policy::Law;
@@ -78,6 +83,8 @@ pub struct App {
     metrics: Metrics,
     witness: Witness,
     watchman: Watchman,
+    listeners: Listeners,
+    news: Arc<News>,
     hidden: Hidden,
     setup: RwLock<Arc<Setup>>,
     store: Mutex<Option<Store>>,
@@ -95,33 +102,6 @@ struct Setup {
 struct Ears {
     notices: NoticeSink,
     incidents: IncidentSink,
-}
-
-/// A configuration that can be put in force.
-pub struct Prepared {
-    before: Arc<Fleet>,
-    setup: Setup,
-    fleet: Arc<Fleet>,
-}
-
-impl Prepared {
-    /// Returns the configuration.
-    #[must_use]
-    pub const fn config(&self) -> &ConfigFile {
-        &self.setup.config
-    }
-
-    /// Returns the tools.
-    #[must_use]
-    pub fn tools(&self) -> &Tools {
-        &self.fleet.tools
-    }
-
-    /// Returns what the operator lays down for every run.
-    #[must_use]
-    pub fn law(&self) -> &Law {
-        &self.fleet.law
-    }
 }
 
 /// Where the store is.
@@ -153,7 +133,9 @@ impl App {
         let (metrics, watchman) = (Metrics::default(), Watchman::default());
         let hidden = Hidden::default();
         let incidents = watchman.sink(&metrics, &hidden);
-        let ears = Ears { notices: log_notices(), incidents };
+        let (listeners, news) = (Listeners::default(), Arc::<News>::default());
+        let notices = news.sink(listeners.sink(log_notices()));
+        let ears = Ears { notices, incidents };
         let setup = Setup::new(environment, config, &named, &ears);
         Self {
             environment: environment.clone(),
@@ -162,6 +144,8 @@ impl App {
             metrics,
             witness: Witness::default(),
             watchman,
+            listeners,
+            news,
             hidden,
             setup: RwLock::new(Arc::new(setup)),
             store: Mutex::default(),
@@ -172,7 +156,7 @@ impl App {
     /// Sends what adapters tell while they work to `sink`, free of secrets. Only before they are loaded.
     #[must_use]
     pub fn with_notices(mut self, sink: NoticeSink) -> Self {
-        self.ears.notices = sink;
+        self.ears.notices = self.news.sink(self.listeners.sink(sink));
         let config = self.setup().config.clone();
         let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
         self.setup = RwLock::new(Arc::new(setup));
@@ -199,6 +183,12 @@ impl App {
     #[must_use]
     pub const fn witness(&self) -> &Witness {
         &self.witness
+    }
+
+    /// Returns who hears of catalogues and resources that change.
+    #[must_use]
+    pub fn news(&self) -> &News {
+        &self.news
     }
 
     /// Returns who is told what befalls workers.
@@ -376,6 +366,14 @@ impl App {
         Ok(Prepared { before, setup, fleet })
     }
 
+    /// Says whether the catalogue of an adapter could not be had.
+    ///
+    /// # Errors
+    /// When an adapter does not load.
+    pub fn lacks_catalogues(&self) -> Result<bool, Error> {
+        Ok(!self.fleet()?.gathered.missing.is_empty())
+    }
+
     /// Puts what was prepared in force. Runs that are under way keep to what they began with. The store
     /// stays where it is.
     ///
@@ -458,6 +456,7 @@ impl App {
             law: fleet.law.clone(),
             metrics: self.metrics.clone(),
             witness: self.witness.clone(),
+            listeners: self.listeners.clone(),
             ..default
         }
     }

@@ -34,6 +34,7 @@ pub const KINDS: &[(&str, &str)] = &[
          that were `added`, `removed` and `replaced`, how many were `kept`, and the keys that have no \
          effect yet, `needs_restart`.",
     ),
+    ("tools.changed", "Adapters offer something else than before; how many `tools` there are now."),
     (
         "config.refused",
         "A new configuration was refused, and the old one stays in force; the `cause`, and the `name` of \
@@ -63,6 +64,16 @@ pub const KINDS: &[(&str, &str)] = &[
         "A run was imported; its `run_id`, the `mode` of the import, and the `name` of who did it.",
     ),
     ("run.cancelled", "A run was asked to end; its `run_id`, and the `name` of who did it."),
+    (
+        "approval.decided",
+        "An approval was decided; its `approval_id`, the `run_id` and `step_id` that waited, the `decision`, \
+         the `name` of who made it unless it expired, and `why`, if they said so.",
+    ),
+    (
+        "approval.refused",
+        "A decision about an approval was not taken; the `approval_id` that was named, the `decision` that was \
+         wanted, the `name` of who tried, and the `reason`, which is a code.",
+    ),
     (
         "adapter.crashed",
         "A worker of an `adapter` ended that should not have; how, and what was lost, as `text`.",

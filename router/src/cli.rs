@@ -1,9 +1,10 @@
 //! The command line: a clap enum, and one place that turns errors into exit codes.
 //!
-//! Exit codes: 0 yes, 1 no, 2 could not answer. Data goes to standard output, everything else to
+//! Exit codes: 0 yes, 1 no, 2 could not answer, 3 a run waits for an approval. Data goes to standard output, everything else to
 //! standard error.
 
 mod adapter;
+mod approvals;
 mod audit;
 mod completions;
 mod config;
@@ -11,9 +12,11 @@ mod daemon;
 mod explain;
 mod health;
 mod man;
+mod mcp;
 mod options;
 mod output;
 mod progress;
+mod reach;
 mod run;
 mod runs;
 mod schema;
@@ -60,13 +63,18 @@ struct Arguments {
 enum Verb {
     /// Run the daemon: HTTP API, reloads, drain, metrics.
     Serve(Box<serve::Arguments>),
+    /// Speak MCP over standard input and output, for a client that starts this program.
+    Mcp(Box<mcp::Arguments>),
     /// Ask a daemon whether it is ready. Exits 0 if it is, 1 if not.
     Health(health::Arguments),
-    /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed.
+    /// Run a plan and record it. Exits 0 if it was completed, 1 if it failed, 3 if it waits for an approval.
     Run(Box<run::Arguments>),
     /// List, show, replay, move and recover recorded runs.
     #[command(subcommand)]
     Runs(Box<runs::Verb>),
+    /// List what runs wait for, and decide about it.
+    #[command(subcommand)]
+    Approvals(Box<approvals::Verb>),
     /// Check, copy and restore the store, or take over that of the Python router.
     #[command(subcommand)]
     Store(Box<store::Verb>),
@@ -97,6 +105,8 @@ enum Verb {
 enum Answer {
     Yes,
     No,
+    /// It is not known yet: a run waits for an approval.
+    Waits,
 }
 
 /// Why there is no answer.
@@ -181,7 +191,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     // The daemon has its own.
-    if !matches!(arguments.verb, Verb::Serve(_)) {
+    if !matches!(arguments.verb, Verb::Serve(_) | Verb::Mcp(_)) {
         tracing_subscriber::fmt()
             .with_writer(std::io::stderr)
             .with_max_level(arguments.log.unwrap_or(LevelFilter::WARN))
@@ -191,9 +201,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment = Environment::read();
     let answer = match arguments.verb {
         Verb::Serve(verb) => serve::run(&verb, arguments.log, &environment),
+        Verb::Mcp(verb) => mcp::run(&verb, arguments.log, &environment),
         Verb::Health(arguments) => health::run(&arguments, &environment),
         Verb::Run(arguments) => run::run(&arguments, &environment),
         Verb::Runs(verb) => runs::run(*verb, &environment),
+        Verb::Approvals(verb) => approvals::run(*verb, &environment),
         Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Audit(verb) => audit::run(&verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
@@ -207,6 +219,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
+        Ok(Answer::Waits) => ExitCode::from(3),
         Err(error) => {
             report(&error);
             ExitCode::from(2)

@@ -1,10 +1,11 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
+mod calls;
 mod own;
 
 use crate::check::CHECKS;
 use crate::loader::Reason;
-use crate::{access, bundle, config, replay, store, takeover, telemetry};
+use crate::{access, bundle, config, replay, router, store, takeover, telemetry};
 use own::OWN;
 
 /// A code and what is known of it.
@@ -72,13 +73,17 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 8] = [
+    let tables: [(Kind, &[Row]); 12] = [
+        (Kind::Adapter, calls::ADAPTERS),
+        (Kind::Run, calls::RUNS),
+        (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),
         (Kind::Error, takeover::Error::TABLE),
         (Kind::Error, access::Error::TABLE),
         (Kind::Error, access::Denial::TABLE),
         (Kind::Error, telemetry::Error::TABLE),
+        (Kind::Error, router::Refusal::TABLE),
         (Kind::Bundle, bundle::Error::TABLE),
         (Kind::Violation, replay::CODES),
     ];

@@ -1,33 +1,35 @@
 //! The course of a run: plan, selection, steps, provenance, end; from the beginning or from where a
 //! process that is gone left off.
 
+mod asking;
 mod ending;
 mod resuming;
+mod stepping;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use nexus_router_sdk::{ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
-use tracing::{Instrument as _, Span};
 
 pub(crate) use resuming::Obstacle;
 
+use crate::approval::Approval;
 use crate::caller::Caller;
 use crate::event::{Failure, Payload, Place, PlanSource};
-use crate::gate::{self, Effects, Grounds, Permit, Selection, Source, Verdict, Witness};
-use crate::host::{Host, Patience};
-use crate::json::{Object, Value};
+use crate::gate::{self, Selection, Source, Witness};
+use crate::host::Host;
+use crate::json::Object;
+use crate::listener::{Listener, Listeners};
 use crate::metrics::Metrics;
-use crate::outcome::{Choice, StepError, StepResult, StepStatus};
-use crate::policy::{Act, Law};
+use crate::outcome::{Choice, StepResult, StepStatus};
+use crate::policy::Law;
 use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
 use crate::run::{Illegal, Phase};
 use crate::secret::Secrets;
 use crate::store;
-use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
 /// What a run needs from its surroundings.
@@ -38,6 +40,7 @@ pub(crate) struct Surroundings {
     pub(crate) law: Law,
     pub(crate) metrics: Metrics,
     pub(crate) witness: Witness,
+    pub(crate) listeners: Listeners,
     pub(crate) host: Host,
 }
 
@@ -77,6 +80,21 @@ pub(crate) struct Execution {
     failure: Option<Failure>,
     cancelled: Arc<Cancel>,
     origin: Origin,
+    /// What a person was asked last about the step that is open, and what they said.
+    approval: Option<Approval>,
+    /// For how long the run was under way before it waited for a person.
+    before: Duration,
+    /// Since when it is under way.
+    since: Instant,
+}
+
+/// Whether a run goes on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It does.
+    Goes,
+    /// It waits for a person, and nothing of it stays in memory.
+    Waits,
 }
 
 /// Where a run comes from, and who waits for its first commit.
@@ -88,6 +106,8 @@ pub(crate) struct Origin {
     pub(crate) trace: Option<TraceContext>,
     /// Told when the run is on disk, and before anything is called.
     pub(crate) accepted: Option<oneshot::Sender<()>>,
+    /// Hears what calls tell.
+    pub(crate) listener: Option<Listener>,
 }
 
 /// Whether a caller gave a run up.
@@ -103,7 +123,7 @@ impl Cancel {
         self.notify.notify_one();
     }
 
-    fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(std::sync::atomic::Ordering::Acquire)
     }
 }
@@ -146,6 +166,9 @@ impl Execution {
             failure: None,
             cancelled,
             origin,
+            approval: None,
+            before: Duration::ZERO,
+            since: Instant::now(),
         }
     }
 
@@ -170,13 +193,15 @@ impl Execution {
         gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan)
     }
 
-    /// Carries the run through to its end.
+    /// Carries the run through to its end, or until it waits for a person.
     pub(crate) async fn carry_out(&mut self, around: &Surroundings) -> Result<(), Broken> {
-        let failure = self.course(around).await?;
-        self.end(failure).await
+        match self.course(around).await? {
+            Course::Over(failure) => self.end(failure).await,
+            Course::Parked => Ok(()),
+        }
     }
 
-    async fn course(&mut self, around: &Surroundings) -> Result<Option<Failure>, Broken> {
+    async fn course(&mut self, around: &Surroundings) -> Result<Course, Broken> {
         if self.recorder.run().phase() == Phase::Empty {
             self.record_beginning()?;
             if let Some(accepted) = self.origin.accepted.take() {
@@ -186,40 +211,48 @@ impl Execution {
             }
         }
         if self.recorder.run().phase() == Phase::Provenanced {
-            return Ok(self.failure_of_steps());
+            return Ok(Course::Over(self.failure_of_steps()));
         }
         let selection = match self.select(around) {
             Ok(selection) => selection,
-            Err(failure) => return Ok(Some(without_secrets(failure, &around.secrets))),
+            Err(failure) => {
+                return Ok(Course::Over(Some(without_secrets(failure, &around.secrets))));
+            }
         };
         self.record_selection(&selection)?;
         let plan_steps = self.plan.len() as u64;
         let allowed = [self.policy.max_steps, around.law.max_steps].into_iter().flatten().min();
         if let Some(max_steps) = allowed.filter(|max| plan_steps > *max) {
-            return Ok(Some(Failure::MaxSteps { max_steps, plan_steps }));
+            return Ok(Course::Over(Some(Failure::MaxSteps { max_steps, plan_steps })));
         }
         self.timeout = [self.timeout, around.law.max_run].into_iter().flatten().min();
-        let end = self.timeout.map(|timeout| Instant::now() + timeout);
-        self.finish_open_step(around, &selection, end).await?;
+        // Waiting for a person takes nothing of the time of a run.
+        self.since = Instant::now();
+        let end = self.timeout.map(|timeout| self.since + timeout.saturating_sub(self.before));
+        if self.finish_open_step(around, &selection, end).await? == Pace::Waits {
+            return Ok(Course::Parked);
+        }
         loop {
             if let Some(failure) = self.bug() {
-                return Ok(Some(failure));
+                return Ok(Course::Over(Some(failure)));
             }
             if let Some(failure) = self.given_up(end) {
-                return Ok(Some(failure));
+                return Ok(Course::Over(Some(failure)));
             }
             let failed = self.failure_of_steps();
             if failed.is_some() && self.policy.on_error == OnError::Stop {
-                return Ok(failed);
+                return Ok(Course::Over(failed));
             }
             let index = self.recorder.run().steps_started();
             if index >= self.plan.len() {
-                return Ok(failed);
+                return Ok(Course::Over(failed));
             }
             self.recorder.look_after().await?;
             let step_id = self.recorder.run().plan()[index].clone();
             self.recorder.record(&Payload::StepStarted { step_id: &step_id })?;
-            self.step(around, &selection, index, 1, end).await?;
+            if self.step(around, &selection, index, 1, end).await? == Pace::Waits {
+                return Ok(Course::Parked);
+            }
         }
     }
 
@@ -278,161 +311,6 @@ impl Execution {
         Ok(())
     }
 
-    /// Requests a call and makes it, if the gate lets it through.
-    async fn step(
-        &mut self,
-        around: &Surroundings,
-        selection: &Selection,
-        index: usize,
-        attempt: u64,
-        end: Option<Instant>,
-    ) -> Result<(), Broken> {
-        let plan = Arc::clone(&self.plan);
-        let step = &plan[index];
-        let chosen = &selection.adapters[selection.of_step[index]];
-        let adapter_id = chosen.adapter.adapter_id();
-        let step_id = self.recorder.run().plan()[index].clone();
-        let nothing = Object::new();
-        let recorded = match &self.redacted_plan {
-            Some(plan) => &plan[index],
-            None => step.raw(),
-        };
-        let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
-        self.recorder.record(&Payload::ToolCallRequested {
-            step_id: &step_id,
-            call,
-            adapter_id,
-            adapter_capabilities: &chosen.capabilities,
-            attempt,
-        })?;
-        adapter_id.clone_into(&mut self.called);
-        let caller = self.origin.caller.clone();
-        let grounds = Grounds {
-            mode: self.mode,
-            policy: self.policy,
-            law: &around.law,
-            caller: caller.as_deref(),
-            secrets: &around.secrets,
-        };
-        let verdict = gate::admit(grounds, chosen, step);
-        let (answer, time, how) = match verdict {
-            Verdict::Simulate => (Ok(simulation(adapter_id, call)), Duration::ZERO, "simulated"),
-            Verdict::Deny(denial) => {
-                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
-                let run_id = &self.recorder.header().run_id;
-                around.witness.see(&denial, run_id, caller.as_deref(), act);
-                (Err(denial), Duration::ZERO, "denied")
-            }
-            Verdict::Call(permit) => {
-                let span = work_span!("step", step_id, adapter_id);
-                let (answer, time) =
-                    self.call(around, permit, step.timeout(), index, end).instrument(span).await?;
-                let how = match &answer {
-                    Ok(_) => "ok",
-                    Err(error) if error.kind == ErrorKind::Bug => "bug",
-                    Err(_) => "operational",
-                };
-                (answer, time, how)
-            }
-        };
-        around.metrics.step_ended(adapter_id, how, time);
-        let result = self.result(step_id, answer, &around.secrets);
-        self.record_result(&result, time)?;
-        self.results.push(result);
-        Ok(self.complete_step(index)?)
-    }
-
-    /// Makes a call: on disk before, if it may have effects.
-    async fn call(
-        &mut self,
-        around: &Surroundings,
-        permit: Permit<'_>,
-        timeout: Option<Duration>,
-        index: usize,
-        end: Option<Instant>,
-    ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
-        if permit.effects() == Effects::External {
-            self.recorder.commit().await?;
-        }
-        let call_id = format!("{}/{index}", self.recorder.header().run_id);
-        let cancelled = Arc::clone(&self.cancelled);
-        // The span that is exported, or a link of our own in the chain of the caller.
-        let trace = telemetry::current(&Span::current())
-            .or_else(|| self.origin.trace.as_ref().map(TraceContext::child));
-        let patience = Patience {
-            call_id: &call_id,
-            step: timeout,
-            run: end,
-            cancelled: &cancelled.notify,
-            trace: trace.as_ref(),
-        };
-        let recorder = &mut self.recorder;
-        let answered = around.host.call(permit, patience, || recorder.flush()).await;
-        Ok((answered.answer, answered.time))
-    }
-
-    /// Makes the result that is recorded and answered: free of secrets.
-    fn result(
-        &self,
-        step_id: String,
-        answer: Result<Object, AdapterError>,
-        secrets: &Secrets,
-    ) -> StepResult {
-        let simulated = self.mode == Mode::DryRun;
-        match answer {
-            Ok(mut output) => {
-                output.insert("adapter_id", self.called.as_str());
-                let output = secrets.redact_object(&output).unwrap_or(output);
-                StepResult { step_id, status: StepStatus::Ok, simulated, output, error: None }
-            }
-            Err(error) => {
-                let mut error = StepError::of(error);
-                if let Some(code) = secrets.redact_text(&error.code) {
-                    error.code = code;
-                }
-                if let Some(message) = secrets.redact_text(&error.message) {
-                    error.message = message;
-                }
-                if let Some(details) = secrets.redact_object(&error.details) {
-                    error.details = details;
-                }
-                let status = StepStatus::Error;
-                StepResult { step_id, status, simulated, output: Object::new(), error: Some(error) }
-            }
-        }
-    }
-
-    fn record_result(&mut self, result: &StepResult, time: Duration) -> Result<(), Illegal> {
-        let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (step_id, adapter_id) = (&result.step_id, &self.called);
-        self.recorder.record(&match &result.error {
-            None => Payload::ToolCallSucceeded {
-                step_id,
-                simulated: result.simulated,
-                output: &result.output,
-                adapter_id,
-                duration_ms,
-            },
-            Some(error) => Payload::ToolCallFailed {
-                step_id,
-                error_kind: error.kind_name(),
-                error_code: &error.code,
-                message: &error.message,
-                details: &error.details,
-                adapter_id,
-                duration_ms,
-            },
-        })
-    }
-
-    fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
-        let failed = self.recorder.run().phase() != Phase::Answered;
-        let status = if failed { StepStatus::Error } else { StepStatus::Ok };
-        let step_id = self.recorder.run().plan()[index].clone();
-        let (step_id, status) = (step_id.as_str(), status.name());
-        self.recorder.record(&Payload::StepCompleted { step_id, status })
-    }
-
     /// Says why the run ends early though no step is to blame: steps are left or one was cut short, and
     /// nobody waits for them any more.
     fn given_up(&self, end: Option<Instant>) -> Option<Failure> {
@@ -468,6 +346,14 @@ impl Execution {
     }
 }
 
+/// How far a run got.
+enum Course {
+    /// To its end: what is left is to record it.
+    Over(Option<Failure>),
+    /// To a question, which is on disk.
+    Parked,
+}
+
 /// A request may name its adapter by a secret, by mistake.
 fn without_secrets(failure: Failure, secrets: &Secrets) -> Failure {
     match failure {
@@ -478,15 +364,4 @@ fn without_secrets(failure: Failure, secrets: &Secrets) -> Failure {
         },
         other => other,
     }
-}
-
-/// What is said of a call that is not made.
-fn simulation(adapter_id: &str, call: &Object) -> Object {
-    let member = |key| call.get(key).cloned().unwrap_or(Value::Null);
-    let mut output = Object::new();
-    output.insert("simulated", true);
-    output.insert("adapter_id", adapter_id);
-    output.insert("tool", member("tool"));
-    output.insert("method", member("method"));
-    output
 }

@@ -3,6 +3,7 @@
 //! A stored event is one line of canonical JSON with the members `event_id`, `payload`, `run_id`, `seq`,
 //! `ts` and `type`. A payload only ever gains members: what was written once can be read for ever.
 
+mod failure;
 mod line;
 mod object_text;
 mod payload;
@@ -11,8 +12,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+pub use failure::Failure;
 pub use line::{Line, LineError};
-pub use payload::{Failure, Payload, Place, PlanSource, Provenance};
+pub use payload::{Payload, Place, PlanSource, Provenance};
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +24,8 @@ pub enum Kind {
     PlanCreated,
     DispatchSelected,
     StepStarted,
+    ApprovalRequested,
+    ApprovalDecided,
     ToolCallRequested,
     ToolCallSucceeded,
     ToolCallFailed,
@@ -33,11 +37,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RunStarted,
         Self::PlanCreated,
         Self::DispatchSelected,
         Self::StepStarted,
+        Self::ApprovalRequested,
+        Self::ApprovalDecided,
         Self::ToolCallRequested,
         Self::ToolCallSucceeded,
         Self::ToolCallFailed,
@@ -55,6 +61,8 @@ impl Kind {
             Self::PlanCreated => "PLAN_CREATED",
             Self::DispatchSelected => "DISPATCH_SELECTED",
             Self::StepStarted => "STEP_STARTED",
+            Self::ApprovalRequested => "APPROVAL_REQUESTED",
+            Self::ApprovalDecided => "APPROVAL_DECIDED",
             Self::ToolCallRequested => "TOOL_CALL_REQUESTED",
             Self::ToolCallSucceeded => "TOOL_CALL_SUCCEEDED",
             Self::ToolCallFailed => "TOOL_CALL_FAILED",
@@ -96,6 +104,22 @@ pub enum Fact<'a> {
     StepStarted {
         /// The step.
         step_id: Option<Cow<'a, str>>,
+    },
+    /// A person is asked about a call.
+    ApprovalRequested {
+        /// The step.
+        step_id: Option<Cow<'a, str>>,
+        /// The question.
+        approval_id: Option<Cow<'a, str>>,
+    },
+    /// A question is settled.
+    ApprovalDecided {
+        /// The step.
+        step_id: Option<Cow<'a, str>>,
+        /// The question.
+        approval_id: Option<Cow<'a, str>>,
+        /// The name of the decision.
+        decision: Option<Cow<'a, str>>,
     },
     /// A call is about to be made.
     ToolCallRequested(Requested<'a>),
@@ -223,6 +247,16 @@ struct Completed<'a> {
 }
 
 #[derive(Deserialize)]
+struct Asked<'a> {
+    #[serde(borrow, default)]
+    step_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    approval_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    decision: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
 struct Chosen<'a> {
     #[serde(borrow, default)]
     adapter_id: Option<Cow<'a, str>>,
@@ -259,6 +293,14 @@ impl<'a> Fact<'a> {
                 Self::DispatchSelected { adapter_id }
             }
             Kind::StepStarted => Self::StepStarted { step_id: of_step()? },
+            Kind::ApprovalRequested => {
+                let Asked { step_id, approval_id, .. } = serde_json::from_str(payload)?;
+                Self::ApprovalRequested { step_id, approval_id }
+            }
+            Kind::ApprovalDecided => {
+                let Asked { step_id, approval_id, decision } = serde_json::from_str(payload)?;
+                Self::ApprovalDecided { step_id, approval_id, decision }
+            }
             Kind::ToolCallRequested => Self::ToolCallRequested(serde_json::from_str(payload)?),
             Kind::ToolCallSucceeded => Self::ToolCallSucceeded { step_id: of_step()? },
             Kind::ToolCallFailed => Self::ToolCallFailed { step_id: of_step()? },
@@ -289,6 +331,8 @@ impl<'a> Fact<'a> {
             Self::PlanCreated(_) => Kind::PlanCreated,
             Self::DispatchSelected { .. } => Kind::DispatchSelected,
             Self::StepStarted { .. } => Kind::StepStarted,
+            Self::ApprovalRequested { .. } => Kind::ApprovalRequested,
+            Self::ApprovalDecided { .. } => Kind::ApprovalDecided,
             Self::ToolCallRequested(_) => Kind::ToolCallRequested,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,

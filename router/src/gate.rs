@@ -2,21 +2,27 @@
 //!
 //! Only [`admit`] makes a [`Permit`], and nothing is called without one.
 
+mod asking;
 mod witness;
 
 use std::borrow::Cow;
 
-use nexus_router_sdk::{AdapterError, Capability};
+use nexus_router_sdk::{AdapterError, Capability, Catalog};
 
+use crate::approval::Approval;
 use crate::caller::Caller;
+use crate::clock::Timestamp;
+use crate::conform::Misfit;
 use crate::event::Failure;
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::policy::{Act, Denial, Law};
+use crate::policy::{Act, Denial, Judgement, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::secret::Secrets;
+use asking::Settled;
 
+pub use asking::Question;
 pub use witness::{Denied, Witness};
 
 /// Who chose an adapter.
@@ -144,7 +150,12 @@ pub enum Verdict<'a> {
     /// The call may be made.
     Call(Permit<'a>),
     /// Nothing is called; the step is only said to be done.
-    Simulate,
+    Simulate {
+        /// Whether a person would be asked about the call.
+        asks: bool,
+    },
+    /// The call may be made if a person says so; the run waits for that.
+    Ask(Question),
     /// The call must not be made.
     Deny(AdapterError),
 }
@@ -156,6 +167,7 @@ pub struct Permit<'a> {
     tool: &'a str,
     method: &'a str,
     args: Cow<'a, Object>,
+    interaction: Option<&'a Object>,
     effects: Effects,
 }
 
@@ -195,6 +207,11 @@ impl Permit<'_> {
     pub(crate) fn call(&self) -> (&str, &str, &Object) {
         (self.tool, self.method, &self.args)
     }
+
+    /// Returns what the caller says besides the arguments.
+    pub(crate) const fn interaction(&self) -> Option<&Object> {
+        self.interaction
+    }
 }
 
 /// What a decision rests on besides the step.
@@ -210,21 +227,38 @@ pub struct Grounds<'a> {
     pub caller: Option<&'a Caller>,
     /// What arguments may refer to.
     pub secrets: &'a Secrets,
+    /// What a person was asked about this step last, and what they said.
+    pub approval: Option<&'a Approval>,
+    /// Whether the plan is recorded otherwise than it was given, so that it cannot be gone on with.
+    pub redacted: bool,
+    /// The present moment.
+    pub now: Timestamp,
 }
 
 /// Decides about one step. Rules and roles hold for simulations too, so that a dry run tells what would be
 /// denied.
 #[must_use]
 pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
-    let Grounds { mode, policy, law, caller, secrets } = grounds;
+    let Grounds { mode, policy, law, caller, secrets, .. } = grounds;
     let adapter = &selected.adapter;
     let adapter_id = adapter.adapter_id();
     let act = Act { adapter_id, tool: step.tool(), method: step.method() };
-    if let Err(Denial { code, message, details }) = law.judge(caller, act) {
-        return deny(code, message, details.to_serde().into());
+    if (act.tool, act.method) == Catalog::CALL {
+        let message = "Only the router asks adapters for their catalogues.".to_owned();
+        return deny("PERMISSION_DENIED", message, serde_json::json!({ "denied_by": "operator" }));
     }
+    let judgement = match law.judge(caller, act) {
+        Ok(judgement) => judgement,
+        Err(Denial { code, message, details }) => {
+            return deny(code, message, details.to_serde().into());
+        }
+    };
     if mode == Mode::DryRun {
-        return Verdict::Simulate;
+        // Secrets that are not there do not matter yet.
+        let misfit =
+            secrets.resolve(step.args()).ok().and_then(|args| law.check_args(act, &args).err());
+        let asks = judgement != Judgement::Allow;
+        return misfit.map_or(Verdict::Simulate { asks }, |misfit| unfit(act, &misfit));
     }
     if !adapter.capabilities().contains(&Capability::Apply) {
         let message =
@@ -246,19 +280,37 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
         let details = serde_json::json!({ "allow_apply": false, "denied_by": "policy" });
         return deny("PERMISSION_DENIED", message, details);
     }
-    match secrets.resolve(step.args()) {
-        Ok(args) => Verdict::Call(Permit {
+    let args = match secrets.resolve(step.args()) {
+        Ok(args) => args,
+        Err(error) => {
+            let details = serde_json::json!({ "denied_by": "secrets" });
+            return deny(error.code(), error.to_string(), details);
+        }
+    };
+    if let Err(misfit) = law.check_args(act, &args) {
+        return unfit(act, &misfit);
+    }
+    // Nobody is asked about what would be denied anyway.
+    match asking::settle(grounds, judgement, act, step) {
+        Settled::Granted => Verdict::Call(Permit {
             adapter,
             tool: step.tool(),
             method: step.method(),
             args,
+            interaction: step.interaction(),
             effects: effects(adapter),
         }),
-        Err(error) => {
-            let details = serde_json::json!({ "denied_by": "secrets" });
-            deny(error.code(), error.to_string(), details)
-        }
+        Settled::Ask(question) => Verdict::Ask(question),
+        Settled::Refused { code, message, details } => deny(code, message, details),
     }
+}
+
+fn unfit(act: Act<'_>, misfit: &Misfit) -> Verdict<'static> {
+    let Act { adapter_id, tool, method } = act;
+    let message =
+        format!("the arguments of {tool}.{method} of adapter '{adapter_id}' do not fit: {misfit}");
+    let details = serde_json::json!({ "denied_by": "schema", "pointer": misfit.pointer });
+    deny("ARGUMENTS_INVALID", message, details)
 }
 
 fn deny(code: &str, message: String, details: serde_json::Value) -> Verdict<'static> {

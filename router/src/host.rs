@@ -291,6 +291,10 @@ fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> 
     json::write_canonical_str(&mut text, method);
     text.push_str(",\"args\":");
     json::write_compact_object(&mut text, args);
+    if let Some(interaction) = permit.interaction() {
+        text.push_str(",\"interaction\":");
+        json::write_compact_object(&mut text, interaction);
+    }
     text.push_str(",\"call_id\":");
     json::write_canonical_str(&mut text, patience.call_id);
     if let Some(trace) = patience.trace {

@@ -3,6 +3,7 @@
 //! `routes` is the table; `guard` lets a request through to its handler; `listen` looks after connections.
 
 mod adapters;
+mod approvals;
 mod body;
 mod cors;
 mod count;
@@ -10,6 +11,7 @@ mod daemon;
 mod events;
 mod guard;
 mod listen;
+mod mcp;
 mod openapi;
 mod patient;
 mod problem;
@@ -42,7 +44,10 @@ pub async fn bind(listeners: &[Listener]) -> Result<Vec<Bound>, Error> {
 /// Answers requests until the drain of the service is over and `stopped` says so; then connections that are
 /// idle are closed, and the others after their answer.
 pub async fn serve(service: Service, bound: Vec<Bound>, stopped: impl Future<Output = ()>) {
-    let app = guard::app(&service);
+    let app = match guard::app(&service) {
+        Ok(app) => app,
+        Err(error) => return tracing::error!(%error, "requests cannot be answered"),
+    };
     let tasks: Vec<_> = bound
         .into_iter()
         .map(|bound| tokio::spawn(listen::accept(bound, service.clone(), app.clone())))

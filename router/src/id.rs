@@ -8,6 +8,12 @@ pub fn run_id() -> String {
     Uuid::now_v7().hyphenated().to_string()
 }
 
+/// Makes the id of an approval: a UUID of version 7.
+#[must_use]
+pub fn approval_id() -> String {
+    run_id()
+}
+
 /// The ids of the events of a run, derived from the run's so that they need neither randomness nor a
 /// second look at the clock.
 #[derive(Clone, Debug)]

@@ -70,5 +70,8 @@ fn run(record: &RunRecord) -> Value {
     run.insert("tools_used", texts(&progress.tools_used));
     run.insert("outcome", progress.outcome.as_deref());
     run.insert("last_failure_reason", progress.last_failure_reason.as_deref());
+    if record.waits {
+        run.insert("waiting", true);
+    }
     run.into()
 }

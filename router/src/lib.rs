@@ -24,11 +24,15 @@ pub mod role;
 
 pub mod caller;
 
+pub mod approval;
+
 pub mod request;
 
 pub mod event;
 
 pub mod schema;
+
+pub mod conform;
 
 pub mod run;
 
@@ -57,6 +61,8 @@ mod sandbox;
 mod worker;
 
 pub mod loader;
+
+pub mod listener;
 
 pub mod check;
 
@@ -89,6 +95,8 @@ pub mod template;
 pub mod app;
 
 pub mod service;
+
+pub mod mcp;
 
 pub mod http;
 

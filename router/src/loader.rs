@@ -7,6 +7,7 @@
 
 mod adapter;
 mod cache;
+mod catalog;
 mod child;
 pub mod config_schema;
 pub(crate) mod description;

@@ -35,6 +35,7 @@ pub const MAX_ADAPTERS: usize = 256;
 const OTHER: &str = "_other";
 
 const MODES: [&str; 2] = ["dry_run", "apply"];
+const DECISIONS: [&str; 4] = ["approved", "denied", "expired", "void"];
 const STATUSES: [&str; 3] = ["COMPLETED", "FAILED", "RUNNING"];
 
 /// From a call inside the process to one that a person waits for, in seconds.
@@ -82,6 +83,11 @@ struct ResultLabel {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabel {
+    decision: &'static str,
+}
+
 /// Counters and timers. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Metrics(Arc<Shared>);
@@ -101,6 +107,7 @@ struct Shared {
     answers: Family<AnswerLabels, Counter>,
     requests: Times<RouteLabels>,
     reloads: Family<ResultLabel, Counter>,
+    decisions: Family<DecisionLabel, Counter>,
 }
 
 impl Default for Metrics {
@@ -119,7 +126,12 @@ impl Default for Metrics {
             answers: Family::default(),
             requests: times(),
             reloads: Family::default(),
+            decisions: Family::default(),
         };
+        // There from the beginning, so that a rate can be asked for before the first decision.
+        for decision in DECISIONS {
+            drop(shared.decisions.get_or_create(&DecisionLabel { decision }));
+        }
         shared.register();
         Self(Arc::new(shared))
     }
@@ -143,6 +155,7 @@ impl Shared {
         add(registry, "nexus_router_http_requests_total", self.answers.clone());
         add(registry, "nexus_router_http_request_duration_seconds", self.requests.clone());
         add(registry, "nexus_router_config_reloads_total", self.reloads.clone());
+        add(registry, "nexus_router_approvals_decided_total", self.decisions.clone());
     }
 
     fn handles(&self, adapter: &str) -> Arc<Handles> {
@@ -232,6 +245,12 @@ impl Metrics {
     /// Counts an attempt to read the configuration again.
     pub fn reload(&self, result: &'static str) {
         self.0.reloads.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Counts an approval that was decided: `approved`, `denied`, `expired` or `void`.
+    pub fn approval_decided(&self, decision: &str) {
+        let decision = known(decision, &DECISIONS);
+        self.0.decisions.get_or_create(&DecisionLabel { decision }).inc();
     }
 
     /// Forgets an adapter that is no longer there, and makes room for another.

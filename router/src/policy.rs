@@ -1,12 +1,19 @@
 //! What the operator lays down for every run, whatever its caller allows.
 
+mod contract;
+mod hint;
+mod version;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::caller::Caller;
-use crate::config::{Effect, PolicySettings, Rule};
+use crate::config::{ApprovalSettings, Effect, Pattern, PolicySettings, Rule};
 use crate::json::Object;
 use crate::role::ActionClass;
+
+pub use contract::{Contract, Contracts};
+pub use hint::{Hint, Hints};
 
 /// The law of a router. The default allows what the caller's own policy allows.
 #[derive(Clone, Debug)]
@@ -21,10 +28,21 @@ pub struct Law {
     pub rules: Vec<Rule>,
     /// The classes of operations, as the tool specs say.
     pub classes: Classes,
+    /// What callers call operations, as the tool specs say.
+    pub names: Names,
+    /// What operations take and give, as the tool specs say.
+    pub contracts: Contracts,
+    /// What is hinted of operations, as the tool specs say.
+    pub hints: Hints,
+    /// How people are asked.
+    pub approvals: ApprovalSettings,
 }
 
 /// The class of an operation: by adapter, tool and method.
 pub type Classes = BTreeMap<(String, String, String), ActionClass>;
+
+/// The names of an operation: by adapter, tool and method.
+pub type Names = BTreeMap<(String, String, String), Vec<String>>;
 
 /// The call that is judged.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +53,20 @@ pub struct Act<'a> {
     pub tool: &'a str,
     /// The method.
     pub method: &'a str,
+}
+
+/// What the law says of a call that it does not deny.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It may be made.
+    Allow,
+    /// It may be made if a person says so.
+    Ask {
+        /// The rule that asks for it, counted from 0.
+        rule: usize,
+        /// Why, in the operator's words.
+        reason: Option<String>,
+    },
 }
 
 /// Why a call must not be made.
@@ -56,12 +88,16 @@ impl Default for Law {
             max_run: None,
             rules: Vec::new(),
             classes: Classes::new(),
+            names: Names::new(),
+            contracts: Contracts::new(),
+            hints: Hints::new(),
+            approvals: ApprovalSettings::default(),
         }
     }
 }
 
 impl Law {
-    /// Makes the law of a configuration.
+    /// Makes the law of a configuration. What is hinted of operations is put in afterwards, where it is known.
     #[must_use]
     pub fn new(settings: &PolicySettings, classes: Classes) -> Self {
         Self {
@@ -70,34 +106,33 @@ impl Law {
             max_run: Some(settings.max_run),
             rules: settings.rules.clone(),
             classes,
+            names: Names::new(),
+            contracts: Contracts::new(),
+            hints: Hints::new(),
+            approvals: settings.approvals,
         }
     }
 
     /// Judges one call of a caller, whether it is made or only simulated.
     ///
     /// # Errors
-    /// With the denial, if a rule or the caller's role forbids the call.
-    pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<(), Denial> {
-        self.judge_by_rules(caller, act)?;
-        self.judge_by_role(caller, act)
+    /// With the denial, if a rule or the caller's role forbids the call. Nobody is asked about what a role
+    /// forbids.
+    pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
+        let judgement = self.judge_by_rules(caller, act)?;
+        self.judge_by_role(caller, act)?;
+        Ok(judgement)
     }
 
-    fn judge_by_rules(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<(), Denial> {
-        let name = caller.map_or("", |caller| caller.name.as_str());
-        let fits = |rule: &&Rule| {
-            let matches = |pattern: &Option<crate::config::Pattern>, text| {
-                pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
-            };
-            matches(&rule.adapter, act.adapter_id)
-                && matches(&rule.tool, act.tool)
-                && matches(&rule.method, act.method)
-                && matches(&rule.token, name)
-        };
-        let Some((index, rule)) = self.rules.iter().enumerate().find(|(_, rule)| fits(rule)) else {
-            return Ok(());
-        };
-        if rule.effect == Effect::Allow {
-            return Ok(());
+    fn judge_by_rules(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
+        let found = self.rules.iter().enumerate().find(|(_, rule)| self.fits(rule, caller, act));
+        let Some((index, rule)) = found else { return Ok(Judgement::Allow) };
+        match rule.effect {
+            Effect::Allow => return Ok(Judgement::Allow),
+            Effect::Approve => {
+                return Ok(Judgement::Ask { rule: index, reason: rule.reason.clone() });
+            }
+            Effect::Deny => {}
         }
         let mut details = Object::new();
         details.insert("denied_by", "rule");
@@ -106,6 +141,33 @@ impl Law {
         let message =
             format!("{}.{} of adapter '{}' is denied: {why}", act.tool, act.method, act.adapter_id);
         Err(Denial { code: "PERMISSION_DENIED", message, details })
+    }
+
+    fn fits(&self, rule: &Rule, caller: Option<&Caller>, act: Act<'_>) -> bool {
+        let name = caller.map_or("", |caller| caller.name.as_str());
+        let matches = |pattern: &Option<Pattern>, text| {
+            pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
+        };
+        let key = || (act.adapter_id.to_owned(), act.tool.to_owned(), act.method.to_owned());
+        matches(&rule.adapter, act.adapter_id)
+            && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), &key))
+            && matches(&rule.method, act.method)
+            && matches(&rule.token, name)
+            && rule.action_class.is_none_or(|class| self.classes.get(&key()) == Some(&class))
+            && rule.annotation.is_none_or(|annotation| {
+                self.hints.get(&key()).copied().unwrap_or_default().fits(annotation)
+            })
+    }
+
+    /// Says whether a pattern fits a name by which callers know an operation.
+    fn is_called(
+        &self,
+        pattern: Option<&Pattern>,
+        key: &impl Fn() -> (String, String, String),
+    ) -> bool {
+        let Some(pattern) = pattern.filter(|_| !self.names.is_empty()) else { return false };
+        let names = self.names.get(&key());
+        names.is_some_and(|names| names.iter().any(|name| pattern.matches(name)))
     }
 
     /// A caller with a role carries out only what has a class, and one that the role has.
@@ -132,5 +194,100 @@ impl Law {
             act.adapter_id
         );
         Err(Denial { code: "ROLE_REFUSED", message, details })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Annotation;
+    use crate::role::Role;
+
+    const ACT: Act<'_> = Act { adapter_id: "shop", tool: "orders", method: "cancel" };
+
+    fn key() -> (String, String, String) {
+        (ACT.adapter_id.to_owned(), ACT.tool.to_owned(), ACT.method.to_owned())
+    }
+
+    fn rule(effect: Effect) -> Rule {
+        Rule {
+            effect,
+            adapter: None,
+            tool: None,
+            method: None,
+            token: None,
+            action_class: None,
+            annotation: None,
+            reason: None,
+        }
+    }
+
+    fn ask(rule: usize) -> Judgement {
+        Judgement::Ask { rule, reason: None }
+    }
+
+    #[test]
+    fn first_rule_that_fits_decides_whatever_its_effect() {
+        let elsewhere = || Rule { tool: Pattern::new("x*"), ..rule(Effect::Deny) };
+        let law = |effects: &[Effect]| Law {
+            rules: std::iter::once(elsewhere()).chain(effects.iter().copied().map(rule)).collect(),
+            ..Law::default()
+        };
+        let (allow, deny, approve) = (Effect::Allow, Effect::Deny, Effect::Approve);
+        assert_eq!(law(&[]).judge(None, ACT), Ok(Judgement::Allow));
+        assert_eq!(law(&[approve, deny]).judge(None, ACT), Ok(ask(1)));
+        assert_eq!(law(&[allow, approve]).judge(None, ACT), Ok(Judgement::Allow));
+        assert!(law(&[deny, approve]).judge(None, ACT).is_err());
+        let mut law = law(&[approve]);
+        law.rules[1].reason = Some("ask Ada".to_owned());
+        let reason = Some("ask Ada".to_owned());
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Ask { rule: 1, reason }));
+    }
+
+    #[test]
+    fn nobody_is_asked_about_what_a_role_forbids() {
+        let scout = Caller { name: "s".to_owned(), token_id: None, role: Some(Role::Scout) };
+        let mut law = Law { rules: vec![rule(Effect::Approve)], ..Law::default() };
+        assert_eq!(law.judge(Some(&scout), ACT).unwrap_err().code, "ROLE_REFUSED");
+        law.classes.insert(key(), ActionClass::DataLookup);
+        assert_eq!(law.judge(Some(&scout), ACT), Ok(ask(0)));
+    }
+
+    #[test]
+    fn rules_go_by_class_and_by_token() {
+        let by_class = Rule { action_class: Some(ActionClass::FileWrite), ..rule(Effect::Approve) };
+        let mut law = Law { rules: vec![by_class], ..Law::default() };
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow), "it has no class");
+        law.classes.insert(key(), ActionClass::RepoOps);
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow), "it has another class");
+        law.classes.insert(key(), ActionClass::FileWrite);
+        assert_eq!(law.judge(None, ACT), Ok(ask(0)));
+        law.rules[0].token = Pattern::new("ci");
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow));
+        let ci = Caller { name: "ci".to_owned(), ..Caller::local() };
+        assert_eq!(law.judge(Some(&ci), ACT), Ok(ask(0)));
+    }
+
+    #[test]
+    fn rules_go_by_what_is_hinted() {
+        let asks = |hint: Option<Hint>, name: &str| {
+            let annotation = Annotation::ALL.iter().find(|(known, _)| *known == name).unwrap().1;
+            let rule = Rule { annotation: Some(annotation), ..rule(Effect::Approve) };
+            let mut law = Law { rules: vec![rule], ..Law::default() };
+            law.hints.extend(hint.map(|hint| (key(), hint)));
+            law.judge(None, ACT) == Ok(ask(0))
+        };
+        let unknown = ["not_read_only", "destructive", "not_idempotent", "open_world"];
+        for (name, _) in Annotation::ALL {
+            assert_eq!(asks(None, name), unknown.contains(name), "{name}");
+            assert_eq!(asks(Some(Hint::default()), name), unknown.contains(name), "{name}");
+        }
+        let reads = Hint { read_only: Some(true), ..Hint::default() };
+        assert!(asks(Some(reads), "read_only") && !asks(Some(reads), "not_read_only"));
+        assert!(asks(Some(reads), "not_destructive"), "what reads only destroys nothing");
+        let contradicts = Hint { destructive: Some(true), ..reads };
+        assert!(asks(Some(contradicts), "destructive"), "what is said counts");
+        let closed = Hint { open_world: Some(false), idempotent: Some(true), ..Hint::default() };
+        assert!(asks(Some(closed), "not_open_world") && asks(Some(closed), "idempotent"));
     }
 }

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
+use crate::approval::Ruling;
 use crate::clock::{Clock, Timestamp};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line, Payload};
 use crate::id::EventIds;
 use crate::run::{Illegal, Phase, Run};
 use crate::store;
-use crate::store::{Append, Claim, Header, Orphan, Progress, Receipt, Status, Store, Ticket};
+use crate::store::{
+    Append, ApprovalChange, Claim, Header, Orphan, Progress, Receipt, Status, Store, Ticket,
+};
 
 /// The pen that writes one run.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct Recorder {
     /// Lines that were not handed over yet.
     body: String,
     count: u64,
+    /// What these lines say of approvals.
+    approvals: Vec<ApprovalChange>,
     commits: Commits,
     /// What was handed over and is not known to be durable.
     receipts: Vec<Receipt>,
@@ -72,6 +77,7 @@ impl Recorder {
             claim,
             body: String::with_capacity(4096),
             count: 0,
+            approvals: Vec::new(),
             commits,
             receipts: Vec::new(),
             now: (now, now.to_string()),
@@ -142,7 +148,13 @@ impl Recorder {
         self.head = self.head.chain(line);
         self.body.push('\n');
         self.count += 1;
+        self.approvals.extend(approval_change(payload, &self.now.1));
         Ok(())
+    }
+
+    /// Returns the present moment.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     fn progress(&self) -> Progress {
@@ -176,6 +188,8 @@ impl Recorder {
             body: std::mem::take(&mut self.body),
             count: std::mem::take(&mut self.count),
             claim: self.claim.take(),
+            approvals: std::mem::take(&mut self.approvals),
+            waits: self.run.phase() == Phase::Waiting,
         })
     }
 
@@ -225,6 +239,7 @@ impl Recorder {
         if let Some(append) = unwritten.append {
             self.body.push_str(&append.body);
             self.count += append.count;
+            self.approvals.extend(append.approvals);
             self.claim = self.claim.take().or(append.claim);
         }
         unwritten.error
@@ -235,6 +250,29 @@ impl Recorder {
         if let Some(append) = self.take() {
             self.store.owe(append);
         }
+    }
+}
+
+/// Returns what an event says of an approval, for the row beside the events.
+fn approval_change(payload: &Payload<'_>, now: &str) -> Option<ApprovalChange> {
+    match payload {
+        Payload::ApprovalRequested { step_id, approval_id, expires_at, .. } => {
+            let mut request = String::new();
+            payload.write(&mut request);
+            Some(ApprovalChange::Asked {
+                approval_id: (*approval_id).to_owned(),
+                step_id: (*step_id).to_owned(),
+                requested_at: now.to_owned(),
+                expires_at: (*expires_at).to_owned(),
+                request,
+            })
+        }
+        Payload::ApprovalDecided { approval_id, decision, by, reason, .. } => {
+            let (by, reason) = (by.map(str::to_owned), reason.map(str::to_owned));
+            let ruling = Ruling { decision: *decision, by, reason, at: now.to_owned() };
+            Some(ApprovalChange::Decided { approval_id: (*approval_id).to_owned(), ruling })
+        }
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::event::Failure;
 use crate::outcome::{Outcome, Recorded};
 use crate::recorder::Recorder;
 use crate::run::Phase;
-use crate::store::{Orphan, Status, Store};
+use crate::store::{self, Orphan, Status, Store};
 
 /// What became of a run that was left behind.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Recovered {
 pub enum How {
     /// It went on, and is over.
     Resumed,
+    /// It went on, and waits for an approval.
+    Waits,
     /// It was ended as interrupted.
     Ended {
         /// Why it could not go on.
@@ -75,6 +77,10 @@ pub(crate) async fn recover(
     if recorder.run().phase().is_terminal() || recorder.run().phase() == Phase::Empty {
         return left("its log does not fit its status".to_owned());
     }
+    // A person is waited for, whoever is gone; but what is asked in a copy, only the other store may answer.
+    if recorder.run().phase() == Phase::Waiting && !orphan.copied {
+        return left("it waits for an approval".to_owned());
+    }
     let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log), cancelled);
     let copied = orphan.copied.then(|| Obstacle {
         why: "it was under way when the store was copied; only the other store knows what became of it"
@@ -98,13 +104,32 @@ pub(crate) async fn recover(
         }
     };
     match carried {
-        Ok(()) => Recovered { run_id, how, status: execution.into_outcome().status },
+        Ok(()) => {
+            let waits = execution.recorder().run().phase() == Phase::Waiting;
+            let how = if waits { How::Waits } else { how };
+            Recovered { run_id, how, status: execution.into_outcome().status }
+        }
         Err(broken) => {
             // It has an owner now, so nobody else will see to it.
             drop(abandon(execution, &broken));
             left(broken.to_string())
         }
     }
+}
+
+/// Ends a run because its caller does not want it any more.
+///
+/// # Errors
+/// When its log is damaged, or the store cannot record the end.
+pub(crate) async fn cancel(store: &Store, clock: Clock, orphan: &Orphan) -> Result<(), Broken> {
+    let recorder = Recorder::resume(store.clone(), clock, orphan)
+        .map_err(|unfit| store::Error::Damaged(unfit.to_string()))?;
+    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log), Arc::default());
+    let ended = execution.end(Some(Failure::Cancelled)).await;
+    if let Err(broken) = &ended {
+        drop(abandon(execution, broken));
+    }
+    ended
 }
 
 /// Ends a run that the store could not record, as soon as the store can again.

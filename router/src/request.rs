@@ -112,6 +112,23 @@ impl Request {
         Dispatch::of(&self.raw)
     }
 
+    /// Refuses a plan that answers questions of adapters: only who asked them for an adapter can tell whether
+    /// these are the answers.
+    ///
+    /// # Errors
+    /// When a step has an `interaction`.
+    pub fn without_interaction(self) -> Result<Self, Error> {
+        match self.plan().iter().position(|step| step.interaction().is_some()) {
+            None => Ok(self),
+            Some(step) => Err(Error::Invalid {
+                message: "interaction is only for calls over MCP".to_owned(),
+                pointer: format!("/plan_override/{step}/call/interaction"),
+                suggestion: None,
+                schema: table::RUN_SCHEMA,
+            }),
+        }
+    }
+
     /// Returns the steps, whose ids are all different.
     #[must_use]
     pub fn plan(&self) -> &[Step] {

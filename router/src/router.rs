@@ -1,11 +1,14 @@
 //! The router: takes requests, carries them out, and answers when the record is durable.
 
 mod answer;
+mod approvals;
 mod carried;
 mod error;
+mod expiry;
 mod live;
 mod places;
 mod recorded;
+mod refusal;
 mod submission;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +24,7 @@ use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
 use crate::gate::Witness;
 use crate::host::{Host, SeatLimits};
+use crate::listener::Listeners;
 use crate::metrics::Metrics;
 use crate::outcome::Outcome;
 use crate::policy::Law;
@@ -34,13 +38,17 @@ use crate::store::{self, Claim, Header, Orphan, Store};
 pub use crate::host::{CallLimits, Occupancy};
 pub use crate::recover::{How, Recovered, Resumable};
 pub use answer::response;
+pub use approvals::{Answer, Decided, Decider};
 pub use error::Error;
+pub use refusal::Refusal;
 pub use submission::{Accepted, Canceller, Submission, UnderWay};
 
 use answer::answer;
 use carried::Carried;
+use expiry::Expiry;
 use live::Live;
 use places::{Place, Places};
+pub(crate) use recorded::stored_key;
 use recorded::{claim, redact};
 
 /// Runs that may be under way at once, by default.
@@ -65,6 +73,8 @@ pub struct Options {
     pub metrics: Metrics,
     /// Is told of calls that are denied.
     pub witness: Witness,
+    /// Who hears what calls tell; whoever loads the adapters puts its sink before theirs.
+    pub listeners: Listeners,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -81,6 +91,7 @@ impl Default for Options {
             law: Law::default(),
             metrics: Metrics::default(),
             witness: Witness::default(),
+            listeners: Listeners::default(),
             clock: Clock::System,
             threads: None,
         }
@@ -101,6 +112,7 @@ struct Inner {
     around: RwLock<Arc<Surroundings>>,
     places: Places,
     live: Mutex<HashMap<String, live::Entry>>,
+    expire: Expiry,
     runtime: Option<Runtime>,
 }
 
@@ -138,6 +150,7 @@ impl Router {
             around: RwLock::new(Arc::new(around)),
             places: Places::new(runs_in_flight),
             live: Mutex::default(),
+            expire: Expiry::default(),
             runtime: Some(runtime),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -193,7 +206,7 @@ impl Router {
     }
 
     /// Carries out a request. The answer comes when its record is durable. A run goes on to its end also
-    /// when nobody waits for the answer any more.
+    /// when nobody waits for the answer any more. One that comes to wait for an approval is answered as such.
     ///
     /// # Errors
     /// See [`Error`]. An operational error of an adapter is none: the outcome tells it.
@@ -310,7 +323,7 @@ impl Inner {
         commits: Commits,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
-        let Submission { request, run_id, caller, trace, cancel, held } = submission;
+        let Submission { request, run_id, caller, trace, cancel, held, listener } = submission;
         let around = self.around();
         let redacted = redact(&around.secrets, &request);
         let claim =
@@ -327,19 +340,33 @@ impl Inner {
             goal: goal.unwrap_or(request.goal()).to_owned(),
             created_at: self.clock.now().to_string(),
         };
-        let live = Live::enter(&self, run_id, &cancel, caller.as_ref());
+        let live = Live::enter(&self, run_id.clone(), &cancel, caller.as_ref());
         let store = self.store.clone();
         let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
         let (begun, mode) = (Instant::now(), request.mode().name());
-        let origin = Origin { caller, stranger: false, trace, accepted };
-        let execution = Execution::begin(recorder, request, redacted, cancel, origin);
+        let origin = Origin { caller, stranger: false, trace, accepted, listener };
+        let execution = Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
         let answer = self.carry_out(&around, execution, claim).await;
+        let waits = answer.as_ref().is_ok_and(|outcome| outcome.waiting.is_some());
         let status = answer.as_ref().map(|outcome| outcome.status.name());
         let status = status.unwrap_or("ERROR");
-        around.metrics.run_ended(mode, status, begun.elapsed());
-        tracing::debug!(status, "the run is over");
+        if !waits {
+            around.metrics.run_ended(mode, status, begun.elapsed());
+        }
+        tracing::debug!(status, waits, "the run is over, or waits");
         drop((live, place, held));
-        answer
+        if waits {
+            self.parked(&run_id, &cancel).await;
+        }
+        if waits && cancel.is_asked() { self.read_back(run_id).await } else { answer }
+    }
+
+    /// Answers from the record of a run.
+    async fn read_back(&self, run_id: String) -> Result<Outcome, Error> {
+        match self.ask(move |store| store.log(&run_id)).await? {
+            Some(log) => answer(Outcome::of_log(&log)),
+            None => Err(Error::Store(store::Error::Closed)),
+        }
     }
 
     async fn carry_out(
@@ -381,9 +408,13 @@ impl Inner {
         let run_id = orphan.log.record.header.run_id.clone();
         let live = Live::enter(self, run_id, &cancel, None);
         let around = self.around();
+        let cancelled = Arc::clone(&cancel);
         let recovered =
-            recover::recover(&self.store, self.clock, &around, orphan, resumable, cancel).await;
+            recover::recover(&self.store, self.clock, &around, orphan, resumable, cancelled).await;
         drop(live);
+        if recovered.how == How::Waits {
+            self.parked(&recovered.run_id, &cancel).await;
+        }
         recovered
     }
 
@@ -440,12 +471,13 @@ fn surroundings(
     options: Options,
     before: Option<&Host>,
 ) -> Surroundings {
-    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, witness, .. } =
-        options;
+    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
+    let Options { witness, listeners, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
-    Surroundings { registry: Arc::new(registry), secrets, law, metrics, witness, host }
+    let registry = Arc::new(registry);
+    Surroundings { registry, secrets, law, metrics, witness, listeners, host }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

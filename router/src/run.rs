@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 pub(crate) use distinct::Distinct;
 
+use crate::approval::Decision;
 use crate::event::{Fact, Kind, Requested, Started};
 
 /// A run as far as its events tell.
@@ -24,6 +25,10 @@ pub struct Run {
     /// Steps that were started; they are started in the order of the plan.
     started: usize,
     failed: usize,
+    /// The approvals that were asked for; the last one is open while the run waits.
+    asked: Distinct,
+    /// How the last approval of the open step was decided.
+    decision: Option<Decision>,
     tools_used: Distinct,
     last_failure_reason: Option<String>,
 }
@@ -42,6 +47,8 @@ pub enum Phase {
     Ready,
     /// A step has begun; its call is not requested.
     StepOpen,
+    /// A person was asked about the call of a step, and has not answered.
+    Waiting,
     /// A call is requested, for the given time; its result is not recorded.
     Called(u64),
     /// The call succeeded.
@@ -64,6 +71,7 @@ impl Phase {
             Self::Planned => "before an adapter was selected",
             Self::Ready => "between steps",
             Self::StepOpen => "in a step, before its call",
+            Self::Waiting => "while an approval is waited for",
             Self::Called(_) => "during a call",
             Self::Answered | Self::Refused => "after a call, before its step was completed",
             Self::Provenanced => "after the provenance",
@@ -100,7 +108,7 @@ pub struct Illegal {
 
 impl Illegal {
     /// Every code.
-    pub const CODES: [&'static str; 7] = [
+    pub const CODES: [&'static str; 9] = [
         "SEQ_UNEXPECTED",
         "EVENT_OUT_OF_ORDER",
         "EVENT_AFTER_TERMINAL",
@@ -108,6 +116,8 @@ impl Illegal {
         "STEP_MISMATCH",
         "ADAPTER_SELECTED_TWICE",
         "OUTCOME_MISMATCH",
+        "APPROVAL_MISMATCH",
+        "CALL_NOT_APPROVED",
     ];
 
     fn new(code: &'static str, message: String) -> Self {
@@ -163,6 +173,14 @@ impl Run {
             (Phase::Ready, Fact::StepStarted { step_id }) if self.may_go_on() => {
                 self.begin_step(text(step_id.as_ref()))?;
             }
+            (Phase::StepOpen, Fact::ApprovalRequested { step_id, approval_id }) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.ask(text(approval_id.as_ref()))?;
+            }
+            (Phase::Waiting, Fact::ApprovalDecided { step_id, approval_id, decision }) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.decide(text(approval_id.as_ref()), text(decision.as_ref()))?;
+            }
             (Phase::StepOpen, Fact::ToolCallRequested(requested)) => self.request(requested, 1)?,
             // A call of which nobody knows what it did may be asked for once more.
             (Phase::Called(attempt), Fact::ToolCallRequested(requested)) => {
@@ -170,6 +188,7 @@ impl Run {
             }
             (Phase::Called(_), Fact::ToolCallSucceeded { step_id }) => {
                 self.same_step(fact.kind(), step_id.as_ref())?;
+                self.approved()?;
                 self.phase = Phase::Answered;
             }
             (Phase::Called(_), Fact::ToolCallFailed { step_id }) => {
@@ -238,6 +257,7 @@ impl Run {
         match self.plan.get(self.started) {
             Some(planned) if planned == step_id => {
                 self.started += 1;
+                self.decision = None;
                 self.phase = Phase::StepOpen;
                 Ok(())
             }
@@ -249,6 +269,43 @@ impl Run {
                 "STEP_NOT_PLANNED",
                 format!("step '{step_id}' was started, and the plan has no further step"),
             )),
+        }
+    }
+
+    fn ask(&mut self, approval_id: &str) -> Result<(), Illegal> {
+        if !self.asked.insert(approval_id) {
+            let message = format!("the approval '{approval_id}' was asked for before");
+            return Err(Illegal::new("APPROVAL_MISMATCH", message));
+        }
+        self.phase = Phase::Waiting;
+        Ok(())
+    }
+
+    fn decide(&mut self, approval_id: &str, decision: &str) -> Result<(), Illegal> {
+        let open = self.open_approval().unwrap_or_default();
+        if open != approval_id {
+            let message =
+                format!("the approval '{approval_id}' is decided, and '{open}' is waited for");
+            return Err(Illegal::new("APPROVAL_MISMATCH", message));
+        }
+        let Some(known) = Decision::from_name(decision) else {
+            let message = format!("there is no decision '{decision}' about an approval");
+            return Err(Illegal::new("APPROVAL_MISMATCH", message));
+        };
+        self.decision = Some(known);
+        self.phase = Phase::StepOpen;
+        Ok(())
+    }
+
+    /// A call that somebody was asked about can succeed only if they said yes.
+    fn approved(&self) -> Result<(), Illegal> {
+        match self.decision {
+            None | Some(Decision::Approved) => Ok(()),
+            Some(decision) => {
+                let message =
+                    format!("the call succeeded, and its approval is {}", decision.name());
+                Err(Illegal::new("CALL_NOT_APPROVED", message))
+            }
         }
     }
 
@@ -353,11 +410,20 @@ impl Run {
     #[must_use]
     pub fn open_step(&self) -> Option<&str> {
         match self.phase {
-            Phase::StepOpen | Phase::Called(_) | Phase::Answered | Phase::Refused => {
-                self.plan.get(self.started.checked_sub(1)?).map(String::as_str)
-            }
+            Phase::StepOpen
+            | Phase::Waiting
+            | Phase::Called(_)
+            | Phase::Answered
+            | Phase::Refused => self.plan.get(self.started.checked_sub(1)?).map(String::as_str),
             _ => None,
         }
+    }
+
+    /// Returns the approval that is waited for.
+    #[must_use]
+    pub fn open_approval(&self) -> Option<&str> {
+        let last = self.asked.list().last().map(String::as_str);
+        last.filter(|_| self.phase == Phase::Waiting)
     }
 
     /// Returns the adapters that were chosen, in order of first use.

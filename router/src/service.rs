@@ -1,41 +1,47 @@
 //! The daemon's affairs, whatever the shell: who may call, what is refused, reloads, the drain, what is seen.
 
+mod approvals;
+mod catalogues;
 mod counted;
 mod error;
 mod incidents;
+mod own;
 mod process;
 mod refusals;
+mod reload;
 mod standing;
 mod tokens;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::rate::{Buckets, Rate};
 use crate::access::{self, Bearer, Denial, TokenBook};
-use crate::app::{Absent, App, Changes};
+use crate::app::{Absent, App};
 use crate::audit::Audit;
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::config::{ConfigFile, Environment, Recover};
+use crate::config::{Environment, Recover};
 use crate::json::{Object, Value};
 use crate::metrics::{Gauges, Metrics};
 use crate::router::{Resumable, Router};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 
+pub use catalogues::Changes;
 pub use counted::Counted;
 pub use error::Error;
+pub use reload::Reloaded;
 pub use standing::Standing;
 pub use watch::watch;
 
+use catalogues::Crier;
 use process::process;
-use standing::needs_restart;
 use watch::{Mark, mark};
 
 /// The file with the text of the first token, in the data directory.
@@ -52,6 +58,8 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 pub struct Service {
     inner: Arc<Inner>,
 }
+
+type CountSessions = Box<dyn Fn() -> usize + Send + Sync>;
 
 struct Inner {
     app: App,
@@ -72,10 +80,13 @@ struct Inner {
     reloading: Mutex<()>,
     /// The state of the configuration file before it was read last.
     seen: Mutex<Mark>,
+    crier: Crier,
     examinations: Semaphore,
     turns: Arc<Semaphore>,
     connections: AtomicUsize,
     streams: AtomicUsize,
+    /// Tells how many sessions of MCP clients are open; the endpoint knows.
+    sessions: OnceLock<CountSessions>,
     draining: AtomicBool,
     drained: Notify,
     started: Instant,
@@ -117,6 +128,7 @@ impl Service {
             false => None,
         };
         refusals::witness(&app, &audit);
+        approvals::witness(&app, &audit);
         incidents::witness(&app, &audit);
         let standing = Standing::of(&app.config(), app.tools()?, app.law()?)?;
         let inner = Inner {
@@ -132,10 +144,12 @@ impl Service {
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
             seen: Mutex::new(seen),
+            crier: Crier::default(),
             examinations: Semaphore::new(EXAMINATIONS),
             turns: Arc::new(Semaphore::new(TURNS)),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
+            sessions: OnceLock::new(),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
             started: Instant::now(),
@@ -145,6 +159,12 @@ impl Service {
             app,
         };
         let service = Self { inner: Arc::new(inner) };
+        let told = Arc::downgrade(&service.inner);
+        service.inner.app.news().tell_updates(move |uri| {
+            if let Some(inner) = told.upgrade() {
+                inner.crier.resource_updated(uri);
+            }
+        });
         let mut payload = Object::new();
         payload.insert("version", env!("CARGO_PKG_VERSION"));
         let ids = service.router().registry();
@@ -296,8 +316,10 @@ impl Service {
         self.inner.audit.close();
     }
 
-    /// Takes up, or ends, the runs that a process left behind that is gone.
+    /// Takes up, or ends, the runs that a process left behind that is gone. Those that wait for an approval are
+    /// left waiting, until somebody decides or their time is over.
     pub async fn recover(&self) {
+        self.router().watch_approvals();
         let resumable = match self.inner.app.config().recover {
             Recover::Resume => Resumable::Resume,
             Recover::End => Resumable::End,
@@ -311,82 +333,6 @@ impl Service {
             }
             Err(error) => tracing::error!(%error, "runs left behind could not be taken up"),
         }
-    }
-
-    /// Reads the configuration again and puts it in force. What was, stays in force if the new one cannot be
-    /// used. Either is recorded.
-    ///
-    /// # Errors
-    /// When the new configuration cannot be used.
-    pub fn reload(&self, cause: &'static str) -> Result<Reloaded, Error> {
-        self.reload_by(cause, None)
-    }
-
-    /// As [`reload`](Self::reload), in the name of somebody.
-    ///
-    /// # Errors
-    /// When the new configuration cannot be used.
-    pub fn reload_by(&self, cause: &'static str, name: Option<&str>) -> Result<Reloaded, Error> {
-        let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = self.reload_once();
-        drop(one);
-        let mut payload = Object::new();
-        payload.insert("cause", cause);
-        if let Some(name) = name {
-            payload.insert("name", name);
-        }
-        let kind = match &answer {
-            Ok(Reloaded { changes, later }) => {
-                let list = |ids: &[String]| -> Vec<Value> {
-                    ids.iter().map(|id| id.as_str().into()).collect()
-                };
-                payload.insert("added", list(&changes.added));
-                payload.insert("removed", list(&changes.removed));
-                payload.insert("replaced", list(&changes.replaced));
-                payload.insert("kept", changes.kept.len());
-                payload.insert("needs_restart", list(later));
-                tracing::info!(?changes, needs_restart = ?later, "the configuration was reloaded");
-                self.metrics().reload("ok");
-                "config.reloaded"
-            }
-            Err(error) => {
-                payload.insert("code", error.code());
-                payload.insert("message", error.full_text());
-                let error = error.full_text();
-                tracing::error!(error, "the new configuration is refused; the old one stays");
-                self.metrics().reload("refused");
-                "config.refused"
-            }
-        };
-        if let Err(error) = self.inner.audit.record_now(kind, payload) {
-            tracing::warn!(%error, "the reload was not recorded");
-        }
-        answer
-    }
-
-    fn reload_once(&self) -> Result<Reloaded, Error> {
-        let before = self.inner.app.config();
-        let mut seen = self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = before.source.as_deref().and_then(mark);
-        drop(seen);
-        let config = ConfigFile::find(before.source.as_deref(), &self.inner.environment)?;
-        self.inner.telemetry.check_level(&config.log.level)?;
-        let later = needs_restart(&before, &config);
-        let level_changed = before.log.level != config.log.level;
-        let level = config.log.level.clone();
-        // Everything that can fail comes before the first thing that is changed.
-        let prepared = self.inner.app.prepare(config)?;
-        let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
-        let standing = Standing::of(prepared.config(), tools, law)?;
-        let changes = self.inner.app.put_in_force(prepared)?;
-        let mut place = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Arc::new(standing);
-        drop(place);
-        self.inner.audit.replace_secrets(self.inner.app.secrets()?);
-        if level_changed {
-            self.inner.telemetry.set_level(&level)?;
-        }
-        Ok(Reloaded { changes, later })
     }
 
     /// Returns the state of the configuration file before it was read last.
@@ -425,6 +371,11 @@ impl Service {
         Counted::enter(&self.inner, |inner| &inner.streams, limit)
     }
 
+    /// Names who knows how many sessions of MCP clients are open. Only the first one counts.
+    pub fn count_sessions_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        drop(self.inner.sessions.set(Box::new(count)));
+    }
+
     /// Returns how long the daemon is up.
     #[must_use]
     pub fn uptime(&self) -> Duration {
@@ -444,8 +395,11 @@ impl Service {
         Gauges {
             runs_in_flight: self.router().runs_in_flight() as u64,
             runs_limit: self.router().runs_limit() as u64,
+            // A store that cannot be read is told of by other signs.
+            approvals_open: self.router().store().approvals_open().unwrap_or_default(),
             connections: self.connections() as u64,
             streams: self.inner.streams.load(Ordering::Relaxed) as u64,
+            mcp_sessions: self.inner.sessions.get().map_or(0, |count| count() as u64),
             adapters: self.router().registry().adapters().count() as u64,
             of_workers: incidents::gauges(&self.router().registry()),
             ready: self.unready().is_none(),
@@ -456,15 +410,6 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
-}
-
-/// What a reload did.
-#[derive(Clone, Debug)]
-pub struct Reloaded {
-    /// To the adapters.
-    pub changes: Changes,
-    /// Keys that were changed and have no effect before a restart.
-    pub later: Vec<String>,
 }
 
 /// Looks again and again until something is so, but no longer than `patience`.

@@ -1,11 +1,21 @@
 //! Tools as callers see them: a name for one operation of one adapter.
 
+mod definition;
+mod offer;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::ToolEntry;
+use nexus_router_sdk::{Catalog, Tool};
+
+pub use definition::Definition;
+pub use offer::{Offered, Offers};
+
+use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
-use crate::policy::Classes;
+use crate::loader::Adapter;
+use crate::policy::{Act, Classes, Contracts, Hint, Hints, Names};
 use crate::registry::{self, Registry};
 use crate::request::{self, Mode, Request};
 use crate::role::ActionClass;
@@ -27,40 +37,116 @@ pub struct ToolSpec {
     pub action_class: Option<ActionClass>,
     /// How long a call may take.
     pub timeout: Option<Duration>,
+    /// What else callers are told.
+    pub definition: Arc<Definition>,
 }
 
-/// A tool names an adapter that is not there.
+/// A tool cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("tool {tool}: there is no adapter {}", self.adapter())]
-pub struct Error {
-    /// The tool.
-    pub tool: String,
-    /// What the registry says; its text is a part of ours.
-    pub error: registry::Error,
+pub enum Error {
+    /// It names an adapter that is not there.
+    #[error("tool {tool}: there is no adapter {}", unknown(.error))]
+    Adapter {
+        /// The tool.
+        tool: String,
+        /// What the registry says; its text is a part of ours.
+        error: registry::Error,
+    },
+    /// Its adapter describes it in a way that cannot be used.
+    #[error("tool {tool}: {problem}")]
+    Schema {
+        /// The tool.
+        tool: String,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl Error {
-    fn adapter(&self) -> &str {
-        match &self.error {
-            registry::Error::Unknown { adapter_id, .. } => adapter_id,
-            _ => "",
+    /// Returns the stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Adapter { error, .. } => error.code(),
+            Self::Schema { .. } => "TOOL_SCHEMA_INVALID",
         }
     }
 }
 
-/// The tools of a router, by name.
+fn unknown(error: &registry::Error) -> &str {
+    match error {
+        registry::Error::Unknown { adapter_id, .. } => adapter_id,
+        _ => "",
+    }
+}
+
+fn fits(patterns: &[Pattern], name: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(name))
+}
+
+/// Says whether callers can call a tool by this name.
+fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=128).contains(&name.len()) && name.bytes().all(fits) && !name.starts_with(OWN)
+}
+
+/// Tools of the router itself begin so.
+const OWN: &str = "nexus-router.";
+
+/// What is not what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Tools.
+    pub tools: bool,
+    /// Prompts.
+    pub prompts: bool,
+    /// Resources and their templates.
+    pub resources: bool,
+}
+
+impl Changed {
+    /// Perhaps everything.
+    pub const ALL: Self = Self { tools: true, prompts: true, resources: true };
+
+    /// Says whether there is anything.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.tools || self.prompts || self.resources
+    }
+}
+
+/// The catalogues of adapters, by adapter id.
+pub type Catalogs = BTreeMap<String, Arc<Catalog>>;
+
+/// What callers may find: the tools of a router by name, and resources and prompts.
 #[derive(Clone, Debug, Default)]
-pub struct Tools(BTreeMap<String, ToolSpec>);
+pub struct Tools {
+    tools: BTreeMap<String, ToolSpec>,
+    offers: Offers,
+}
 
 impl Tools {
     /// Takes the tools of a configuration.
     ///
     /// # Errors
     /// When one of them names an adapter that is not there.
-    pub fn new(entries: &[ToolEntry], registry: &Registry) -> Result<Self, Error> {
+    pub fn new(
+        entries: &[ToolEntry],
+        registry: &Registry,
+        catalogs: &Catalogs,
+    ) -> Result<Self, Error> {
         let spec = |entry: &ToolEntry| {
             let found = registry.get(&entry.adapter);
-            found.map_err(|error| Error { tool: entry.name.clone(), error })?;
+            let adapter =
+                found.map_err(|error| Error::Adapter { tool: entry.name.clone(), error })?;
+            let catalogued = catalogs.get(&entry.adapter).and_then(|catalog| {
+                let fits =
+                    |tool: &&Tool| (&tool.tool, &tool.method) == (&entry.tool, &entry.method);
+                catalog.tools.iter().find(fits)
+            });
+            let definition = Definition::configured(entry, adapter, catalogued);
+            let definition = definition
+                .map_err(|problem| Error::Schema { tool: entry.name.clone(), problem })?;
             let spec = ToolSpec {
                 name: entry.name.clone(),
                 description: entry.description.clone(),
@@ -69,21 +155,183 @@ impl Tools {
                 method: entry.method.clone(),
                 action_class: entry.action_class,
                 timeout: entry.timeout,
+                definition: Arc::new(definition),
             };
             Ok((entry.name.clone(), spec))
         };
-        entries.iter().map(spec).collect::<Result<_, _>>().map(Self)
+        let tools = entries.iter().map(spec).collect::<Result<_, _>>()?;
+        Ok(Self { tools, offers: Offers::default() })
+    }
+
+    /// Adds what an adapter offers of its catalogue. What cannot be offered is told in the log.
+    pub fn offer(&mut self, adapter: &Adapter, offer: &Offer, catalog: &Catalog) {
+        let adapter_id = adapter.adapter_id();
+        for tool in &catalog.tools {
+            if !fits(&offer.tools, tool.name()) {
+                continue;
+            }
+            let name = format!("{}{}", offer.prefix, tool.name());
+            let refused = if !is_name(&name) {
+                Some("its name is none for a tool".to_owned())
+            } else if self.tools.contains_key(&name) {
+                Some("another tool has its name".to_owned())
+            } else {
+                self.add(name.clone(), adapter, offer.action_class, tool).err()
+            };
+            if let Some(why) = refused {
+                tracing::warn!(adapter_id, tool = name, why, "a tool is not offered");
+            }
+        }
+        let offered = |original: &str, definition: &nexus_router_sdk::Object| Offered {
+            adapter_id: adapter_id.to_owned(),
+            original: original.to_owned(),
+            definition: definition.clone(),
+        };
+        let passed_over = |what: &str, name: &str| {
+            tracing::warn!(adapter_id, name, "a {what} is not offered: another has its name");
+        };
+        for (what, key, from, to) in [
+            ("resource", "uri", &catalog.resources, &mut self.offers.resources),
+            ("template", "uriTemplate", &catalog.resource_templates, &mut self.offers.templates),
+        ] {
+            for definition in from {
+                let Some(uri) = offer::text(definition, key) else { continue };
+                if fits(&offer.resources, uri) && !offer::put(to, uri, offered(uri, definition)) {
+                    passed_over(what, uri);
+                }
+            }
+        }
+        for definition in &catalog.prompts {
+            let Some(original) = offer::text(definition, "name") else { continue };
+            if !fits(&offer.prompts, original) {
+                continue;
+            }
+            let name = format!("{}{original}", offer.prefix);
+            let mut renamed = offered(original, definition);
+            renamed.definition.insert("name".to_owned(), name.as_str().into());
+            if !offer::put(&mut self.offers.prompts, &name, renamed) {
+                passed_over("prompt", &name);
+            }
+        }
+        let anything = !offer.resources.is_empty() || !offer.prompts.is_empty();
+        if catalog.completes && anything {
+            self.offers.completing.push(adapter_id.to_owned());
+        }
+        if catalog.subscribes && !offer.resources.is_empty() {
+            self.offers.following.push(adapter_id.to_owned());
+        }
+    }
+
+    fn add(
+        &mut self,
+        name: String,
+        adapter: &Adapter,
+        action_class: Option<ActionClass>,
+        tool: &Tool,
+    ) -> Result<(), String> {
+        let definition = Definition::catalogued(tool, adapter)?;
+        let description = offer::text(&tool.definition, "description").unwrap_or_default();
+        let spec = ToolSpec {
+            name: name.clone(),
+            description: description.to_owned(),
+            adapter_id: adapter.adapter_id().to_owned(),
+            tool: tool.tool.clone(),
+            method: tool.method.clone(),
+            action_class,
+            timeout: None,
+            definition: Arc::new(definition),
+        };
+        self.tools.insert(name, spec);
+        Ok(())
+    }
+
+    /// Tells what callers would see that is different from before.
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Changed {
+        let told = |spec: &ToolSpec| {
+            let Definition { title, input_schema, output_schema, hints, more, .. } =
+                &*spec.definition;
+            let schemas = (input_schema.clone(), output_schema.clone());
+            (
+                spec.name.clone(),
+                spec.description.clone(),
+                title.clone(),
+                schemas,
+                *hints,
+                more.clone(),
+            )
+        };
+        let all = |tools: &Self| tools.iter().map(told).collect::<Vec<_>>();
+        let (ours, theirs) = (&self.offers, &before.offers);
+        Changed {
+            tools: all(self) != all(before),
+            prompts: ours.prompts != theirs.prompts,
+            resources: (&ours.resources, &ours.templates) != (&theirs.resources, &theirs.templates),
+        }
+    }
+
+    /// Returns what is offered besides tools.
+    #[must_use]
+    pub const fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    /// Returns what callers call the operations behind the tools.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let mut names = Names::new();
+        for spec in self.iter() {
+            names.entry(spec.operation()).or_default().push(spec.name.clone());
+        }
+        names
+    }
+
+    /// Returns what is hinted of the operations behind the tools. Of two tools of one operation, the worse
+    /// hint counts.
+    #[must_use]
+    pub fn hints(&self) -> Hints {
+        let mut hints = Hints::new();
+        for spec in self.iter() {
+            let worse = |a: Option<bool>, b: Option<bool>, bad: bool| match (a, b) {
+                (Some(a), Some(b)) if a == b => Some(a),
+                (None, None) => None,
+                _ => Some(bad),
+            };
+            let hint = spec.definition.hints;
+            let known = hints.entry(spec.operation()).or_insert(hint);
+            *known = Hint {
+                read_only: worse(known.read_only, hint.read_only, false),
+                destructive: worse(known.destructive, hint.destructive, true),
+                idempotent: worse(known.idempotent, hint.idempotent, false),
+                open_world: worse(known.open_world, hint.open_world, true),
+            };
+        }
+        hints
+    }
+
+    /// Returns what the operations behind the tools take and give. Whoever calls an operation keeps to what any
+    /// of its tools says.
+    #[must_use]
+    pub fn contracts(&self) -> Contracts {
+        let mut contracts = Contracts::new();
+        for spec in self.iter() {
+            let contract = &spec.definition.contract;
+            if contract.input.is_some() || contract.output.is_some() {
+                contracts.entry(spec.operation()).or_default().push(Arc::clone(contract));
+            }
+        }
+        contracts
     }
 
     /// Finds a tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ToolSpec> {
-        self.0.get(name)
+        self.tools.get(name)
     }
 
     /// Lists the tools by name.
     pub fn iter(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.0.values()
+        self.tools.values()
     }
 
     /// Returns the classes of the operations behind the tools. Two tools of one operation and different
@@ -92,9 +340,8 @@ impl Tools {
     pub fn classes(&self) -> Classes {
         let mut classes: BTreeMap<_, Option<ActionClass>> = BTreeMap::new();
         for spec in self.iter() {
-            let key = (spec.adapter_id.clone(), spec.tool.clone(), spec.method.clone());
             classes
-                .entry(key)
+                .entry(spec.operation())
                 .and_modify(|class| {
                     *class = class.filter(|class| Some(*class) == spec.action_class);
                 })
@@ -105,6 +352,18 @@ impl Tools {
 }
 
 impl ToolSpec {
+    /// Returns the operation behind it: adapter, tool and method.
+    #[must_use]
+    pub fn operation(&self) -> (String, String, String) {
+        (self.adapter_id.clone(), self.tool.clone(), self.method.clone())
+    }
+
+    /// Returns the call that it is, for the law.
+    #[must_use]
+    pub fn act(&self) -> Act<'_> {
+        Act { adapter_id: &self.adapter_id, tool: &self.tool, method: &self.method }
+    }
+
     /// Makes the run of one step that a call of the tool is.
     ///
     /// # Errors
@@ -115,15 +374,72 @@ impl ToolSpec {
         args: Object,
         idempotency_key: Option<&str>,
     ) -> Result<Request, request::Error> {
-        let mut call = Object::with_capacity(3);
-        call.insert("tool", self.tool.as_str());
-        call.insert("method", self.method.as_str());
+        let goal = format!("call {}", self.name);
+        let call =
+            OneCall { goal: &goal, act: self.act(), timeout: self.timeout, interaction: None };
+        call.request(mode, args, idempotency_key)
+    }
+
+    /// Returns the form that callers get.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = Object::with_capacity(12);
+        object.insert("name", self.name.as_str());
+        object.insert("description", self.description.as_str());
+        object.insert("adapter_id", self.adapter_id.as_str());
+        object.insert("tool", self.tool.as_str());
+        object.insert("method", self.method.as_str());
+        object.insert("action_class", self.action_class.map(ActionClass::name));
+        let definition = &self.definition;
+        object.insert("input_schema", Object::from(&*definition.input_schema));
+        if let Some(schema) = &definition.output_schema {
+            object.insert("output_schema", Object::from(&**schema));
+        }
+        let Hint { read_only, destructive, idempotent, open_world } = definition.hints;
+        object.insert("read_only", read_only);
+        object.insert("destructive", destructive);
+        object.insert("idempotent", idempotent);
+        object.insert("open_world", open_world);
+        object.into()
+    }
+}
+
+/// The one call of a run that is nothing else.
+#[derive(Clone, Debug)]
+pub struct OneCall<'a> {
+    /// What the run is for.
+    pub goal: &'a str,
+    /// What is called.
+    pub act: Act<'a>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// What the caller says besides the arguments.
+    pub interaction: Option<Object>,
+}
+
+impl OneCall<'_> {
+    /// Makes the run.
+    ///
+    /// # Errors
+    /// When the arguments cannot be those of a step.
+    pub fn request(
+        self,
+        mode: Mode,
+        args: Object,
+        idempotency_key: Option<&str>,
+    ) -> Result<Request, request::Error> {
+        let mut call = Object::with_capacity(4);
+        call.insert("tool", self.act.tool);
+        call.insert("method", self.act.method);
         call.insert("args", args);
+        if let Some(interaction) = self.interaction {
+            call.insert("interaction", interaction);
+        }
         let mut dispatch = Object::with_capacity(1);
-        dispatch.insert("adapter_id", self.adapter_id.as_str());
+        dispatch.insert("adapter_id", self.act.adapter_id);
         let mut step = Object::with_capacity(5);
         step.insert("step_id", "call");
-        step.insert("intent", format!("call {}", self.name));
+        step.insert("intent", self.goal);
         step.insert("call", call);
         step.insert("dispatch", dispatch);
         if let Some(timeout) = self.timeout {
@@ -133,7 +449,7 @@ impl ToolSpec {
         let mut policy = Object::with_capacity(1);
         policy.insert("allow_apply", mode == Mode::Apply);
         let mut request = Object::with_capacity(5);
-        request.insert("goal", format!("call {}", self.name));
+        request.insert("goal", self.goal);
         request.insert("mode", mode.name());
         request.insert("policy", policy);
         request.insert("plan_override", vec![Value::Object(step)]);
@@ -141,18 +457,5 @@ impl ToolSpec {
             request.insert("idempotency_key", key);
         }
         Request::read(request.into())
-    }
-
-    /// Returns the form that callers get.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let mut object = Object::with_capacity(6);
-        object.insert("name", self.name.as_str());
-        object.insert("description", self.description.as_str());
-        object.insert("adapter_id", self.adapter_id.as_str());
-        object.insert("tool", self.tool.as_str());
-        object.insert("method", self.method.as_str());
-        object.insert("action_class", self.action_class.map(ActionClass::name));
-        object.into()
     }
 }

@@ -77,7 +77,9 @@ impl View {
                 self.steps_planned = planned.steps.len() as u64;
                 self.steps.expect(planned.steps.len());
             }
-            Fact::DispatchSelected { .. } => {}
+            Fact::DispatchSelected { .. }
+            | Fact::ApprovalRequested { .. }
+            | Fact::ApprovalDecided { .. } => {}
             Fact::StepStarted { step_id } => {
                 self.steps_executed += 1;
                 if let Some(step_id) = named(step_id.as_deref()) {

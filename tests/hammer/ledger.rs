@@ -78,7 +78,7 @@ impl Ledger {
                 How::Resumed => self.tally.resumed += 1,
                 How::Ended { in_doubt: true, .. } => self.tally.in_doubt += 1,
                 How::Ended { .. } => self.tally.ended += 1,
-                How::Left { why } => panic!("run {} was left: {why}", one.run_id),
+                how => panic!("run {} was left: {how:?}", one.run_id),
             }
             assert_ne!(one.status, Status::Running, "{one:?}");
             recovered.push(one.run_id);

@@ -105,7 +105,7 @@ fn log_and_output_stream_in_order() {
                 assert_eq!(call_id.as_deref(), Some("s-1"));
                 text
             }
-            Notice::Progress { .. } => panic!("{notice:?}"),
+            _ => panic!("{notice:?}"),
         })
         .collect();
     let expected: Vec<String> =

@@ -85,6 +85,8 @@ impl Bench {
             "PLAN_CREATED" => "plan",
             "DISPATCH_SELECTED" => "selected",
             "STEP_STARTED" => "S",
+            "APPROVAL_REQUESTED" => "ask",
+            "APPROVAL_DECIDED" => "said",
             "TOOL_CALL_REQUESTED" => "Q",
             "TOOL_CALL_SUCCEEDED" => "+",
             "TOOL_CALL_FAILED" => "-",

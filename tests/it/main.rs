@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no public surface")]
 
 mod abi;
+mod approvals;
 mod check;
 mod cli;
 mod config_cli;
@@ -17,6 +18,8 @@ mod golden_runs;
 mod inspect;
 mod life;
 mod load;
+mod mcp;
+mod mcp_client;
 mod mimic;
 mod ops;
 mod readme;

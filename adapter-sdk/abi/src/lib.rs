@@ -7,11 +7,11 @@
 //!
 //! | text | members |
 //! |---|---|
-//! | description | `adapter_id`, `adapter_kind`, `capabilities` |
-//! | request | `tool`, `method`, `args`, optional `call_id`, `deadline_ms`, `dry_run` |
+//! | description | `adapter_id`, `adapter_kind`, `capabilities`, optional `starts_at_once`, `catalog` |
+//! | request | `tool`, `method`, `args`, optional `call_id`, `deadline_ms`, `dry_run`, `traceparent`, `interaction` |
 //! | answer | `output` |
 //! | error | `kind` (`operational`, `bug`), `code`, `message`, `details` |
-//! | notice | `type` (`log`, `progress`, `output`) and what belongs to it |
+//! | notice | `type` (`log`, `progress`, `output`, `catalog_changed`, `resource_updated`) and what belongs to it |
 //!
 //! Unknown members are ignored by both sides.
 #![expect(

@@ -51,6 +51,9 @@ pub enum Error {
         /// What was perhaps meant.
         meant: Option<&'static str>,
     },
+    /// It is too much at present.
+    #[error("{0}")]
+    Overloaded(&'static str),
     /// The request of a tool is not one.
     #[error("{message} (at {pointer:?})")]
     Tool {
@@ -85,10 +88,11 @@ impl Error {
             Self::Takeover(error) => error.code(),
             Self::Load(error) => error.reason().code(),
             Self::Registry(error) => error.code(),
-            Self::ToolSpec(error) => error.error.code(),
+            Self::ToolSpec(error) => error.code(),
             Self::Secret { source, .. } => source.code(),
             Self::NoPlace => "STORE_NO_PLACE",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
+            Self::Overloaded(_) => "OVERLOADED",
             Self::Tool { .. } => request::Error::CODE,
         }
     }
@@ -117,10 +121,10 @@ impl Error {
             Self::Takeover(error) => error.hint().to_owned(),
             Self::Load(error) => error.hint().to_owned(),
             Self::Registry(error) => error.hint(),
-            Self::ToolSpec(error) => error.error.hint(),
+            Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
-            Self::NoPlace | Self::UnknownTool { .. } => {
+            Self::NoPlace | Self::UnknownTool { .. } | Self::Overloaded(_) | Self::ToolSpec(_) => {
                 let known = code::find(self.code()).next();
                 known.map(|known| known.remedy).unwrap_or_default().to_owned()
             }

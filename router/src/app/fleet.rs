@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::catalogues::{self, Gathered};
 use super::error::Error;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Workers};
@@ -31,6 +32,7 @@ pub(super) struct Fleet {
     pub(super) law: Law,
     /// Calls at once and time per call, for adapters that have their own.
     pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
+    pub(super) gathered: Gathered,
     members: Vec<Member>,
     /// Adapters beside the program that were not loaded, and why.
     pub(super) passed_over: Vec<(String, String)>,
@@ -127,9 +129,20 @@ impl Fleet {
             }
         }
         registry.get_default()?;
-        let tools = Tools::new(&config.tools, &registry)?;
-        let law = Law::new(&config.policy, tools.classes());
-        Ok(Self { registry, secrets, tools, law, limits, members, passed_over })
+        let known = before.map(|before| &before.gathered);
+        let gathered =
+            catalogues::gather(members.iter().map(|member| &member.adapter), known, &secrets);
+        let mut tools = Tools::new(&config.tools, &registry, &gathered.catalogs)?;
+        for Member { entry, adapter, .. } in &members {
+            if let Some(catalog) = gathered.catalogs.get(adapter.adapter_id()) {
+                tools.offer(adapter, &entry.offer, catalog);
+            }
+        }
+        let mut law = Law::new(&config.policy, tools.classes());
+        law.contracts = tools.contracts();
+        law.hints = tools.hints();
+        law.names = tools.names();
+        Ok(Self { registry, secrets, tools, law, limits, gathered, members, passed_over })
     }
 
     /// Lists the refs of the libraries that are loaded, each once.
@@ -326,6 +339,8 @@ fn scrubbed(sink: &NoticeSink, hidden: &Hidden) -> NoticeSink {
             Notice::Output { text, call_id } => {
                 Notice::Output { text: secrets.scrub(&text), call_id }
             }
+            Notice::CatalogChanged {} => Notice::CatalogChanged {},
+            Notice::ResourceUpdated { uri } => Notice::ResourceUpdated { uri: secrets.scrub(&uri) },
         });
     })
 }

@@ -1,5 +1,6 @@
 //! A run as it went in time: what was done when, for how long, and what came of it.
 
+use crate::approval::{Approval, Decision, Ruling};
 use crate::clock::Timestamp;
 use crate::event::{Kind, Line};
 use crate::json::{self, Limits, Object, Value};
@@ -46,6 +47,8 @@ pub struct Span {
     pub duration_ms: Option<u64>,
     /// The code and the message of its failure.
     pub error: Option<(String, String)>,
+    /// What people were asked about it, and what they said.
+    pub approvals: Vec<Approval>,
 }
 
 /// What came of a step.
@@ -57,6 +60,8 @@ pub enum SpanStatus {
     Error,
     /// It is being carried out, or was when the process died.
     Running,
+    /// A person is asked about it, and has not answered.
+    Asked,
     /// It was not begun yet.
     #[default]
     Waiting,
@@ -72,6 +77,7 @@ impl SpanStatus {
             Self::Ok => "ok",
             Self::Error => "error",
             Self::Running => "running",
+            Self::Asked => "needs approval",
             Self::Waiting => "waiting",
             Self::Skipped => "skipped",
         }
@@ -100,7 +106,7 @@ impl Timeline {
             let moment = Timestamp::parse(&line.ts);
             timeline.began = timeline.began.or(moment);
             timeline.last = moment.or(timeline.last);
-            timeline.take(kind, &payload, moment, &mut plan);
+            timeline.take(kind, &payload, (&line.ts, moment), &mut plan);
         }
         let over = log.record.progress.status != Status::Running;
         let status = if over { SpanStatus::Skipped } else { SpanStatus::Waiting };
@@ -113,7 +119,7 @@ impl Timeline {
         &mut self,
         kind: Kind,
         payload: &Value,
-        moment: Option<Timestamp>,
+        (ts, moment): (&str, Option<Timestamp>),
         plan: &mut Vec<Span>,
     ) {
         match kind {
@@ -132,6 +138,25 @@ impl Timeline {
                 let known = known.unwrap_or_default();
                 let status = SpanStatus::Running;
                 self.spans.push(Span { step_id, status, began: moment, ..known });
+            }
+            Kind::ApprovalRequested => {
+                let run_id = self.record.header.run_id.clone();
+                let asked = payload.as_object().and_then(|it| Approval::read(&run_id, ts, it));
+                if let Some(span) = self.span(payload) {
+                    span.status = SpanStatus::Asked;
+                    span.approvals.extend(asked);
+                }
+            }
+            Kind::ApprovalDecided => {
+                let decision = Decision::from_name(&text(payload, "decision"));
+                let said = |key: &str| payload.get(key).and_then(Value::as_str).map(str::to_owned);
+                if let Some(span) = self.span(payload) {
+                    span.status = SpanStatus::Running;
+                    if let (Some(last), Some(decision)) = (span.approvals.last_mut(), decision) {
+                        let (by, reason) = (said("by"), said("reason"));
+                        last.ruling = Some(Ruling { decision, by, reason, at: ts.to_owned() });
+                    }
+                }
             }
             Kind::ToolCallRequested => {
                 let adapter_id = Some(text(payload, "adapter_id"));
@@ -172,6 +197,13 @@ impl Timeline {
         self.spans.iter_mut().rfind(|span| span.step_id == step_id)
     }
 
+    /// Returns the approval that the run waits for, if it does so here.
+    #[must_use]
+    pub fn waiting(&self) -> Option<&Approval> {
+        let asked = self.spans.iter().rfind(|span| span.status == SpanStatus::Asked)?;
+        asked.approvals.last().filter(|_| self.record.waits)
+    }
+
     /// Returns how long the run took so far, in milliseconds.
     #[must_use]
     pub fn milliseconds(&self) -> Option<u64> {
@@ -196,6 +228,10 @@ impl Timeline {
                 error.insert("code", code.as_str());
                 error.insert("message", message.as_str());
                 object.insert("error", error);
+            }
+            if !span.approvals.is_empty() {
+                let approvals: Vec<Value> = span.approvals.iter().map(Approval::to_json).collect();
+                object.insert("approvals", approvals);
             }
             Value::Object(object)
         });

@@ -246,6 +246,7 @@ fn examine(new: &mut NewRun, replays: Replays) -> Result<Option<Replay>, Error> 
         progress: new.progress.clone(),
         origin: None,
         owned: false,
+        waits: false,
     };
     let mut log = Log { record, bodies: vec![std::mem::take(&mut new.body)] };
     let replay = match replays {

@@ -1,6 +1,7 @@
 //! How a running daemon is found and asked: its address, the certificates to trust, the token to show.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,15 +45,46 @@ impl Daemon {
 
     /// Asks for a path, and returns the status and what was answered, if it is JSON of at most `limit` bytes.
     pub(super) fn get(&self, path: &str, limit: u64) -> Result<(u16, Value), Error> {
-        self.send("GET", path, limit)
+        self.send("GET", path, "", limit)
     }
 
     /// As [`get`](Self::get), with something that is to be done, and without a body.
     pub(super) fn post(&self, path: &str, limit: u64) -> Result<(u16, Value), Error> {
-        self.send("POST", path, limit)
+        self.send("POST", path, "", limit)
     }
 
-    fn send(&self, method: &str, path: &str, limit: u64) -> Result<(u16, Value), Error> {
+    /// As [`post`](Self::post), with a body.
+    pub(super) fn post_json(
+        &self,
+        path: &str,
+        body: &Value,
+        limit: u64,
+    ) -> Result<(u16, Value), Error> {
+        self.send("POST", path, &json::to_compact(body), limit)
+    }
+
+    /// Says whether anybody listens at the address. Only that nobody does is a no: a daemon that does not
+    /// answer as it should is still one.
+    pub(super) fn listens(&self) -> bool {
+        let Ok(uri) = self.base.parse::<Uri>() else { return true };
+        let port =
+            uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let Ok(addresses) = (host, port).to_socket_addrs() else { return true };
+        let refused = |address: &SocketAddr| {
+            let tried = TcpStream::connect_timeout(address, self.timeout);
+            tried.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        };
+        !addresses.collect::<Vec<_>>().iter().all(refused)
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        limit: u64,
+    ) -> Result<(u16, Value), Error> {
         let url = format!("{}{path}", self.base);
         let mut tls = TlsConfig::builder().disable_verification(self.insecure);
         if let Some(certificates) = self.certificates()? {
@@ -78,8 +110,14 @@ impl Daemon {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let request = request.body(()).map_err(|error| silent(error.into()))?;
-        let response = agent.run(request).map_err(silent)?;
+        let answered = match body {
+            "" => request.body(()).map_err(ureq::Error::from).and_then(|it| agent.run(it)),
+            body => {
+                let request = request.header("Content-Type", "application/json").body(body);
+                request.map_err(ureq::Error::from).and_then(|it| agent.run(it))
+            }
+        };
+        let response = answered.map_err(silent)?;
         let status = response.status().as_u16();
         let body = response.into_body().into_with_config().limit(limit).read_to_vec();
         let body = json::parse(&body.map_err(silent)?, Limits::REQUEST).unwrap_or(Value::Null);

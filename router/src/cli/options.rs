@@ -1,6 +1,6 @@
 //! The options that the verbs about runs share: where the store is, and which adapters there are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches};
 
@@ -57,6 +57,17 @@ impl RouterOptions {
     /// Reads the configuration.
     pub(super) fn config(&self, environment: &Environment) -> Result<ConfigFile, Error> {
         Ok(ConfigFile::find(self.store.config_file.as_deref(), environment)?)
+    }
+
+    /// Returns the configuration file, if one is named.
+    pub(super) fn config_file(&self) -> Option<&Path> {
+        self.store.config_file.as_deref()
+    }
+
+    /// Says whether a store, or adapters for one, are named for this very use.
+    pub(super) fn names_store(&self) -> bool {
+        let store = &self.store;
+        store.db.is_some() || store.data_dir.is_some() || !self.adapters.0.is_empty()
     }
 
     /// Returns what is said for this very use.

@@ -15,7 +15,7 @@ use crate::app::{Absent, Timeline};
 use crate::config::Environment;
 use crate::json::Limits;
 use crate::loader::{Notice, NoticeSink, log_notices};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Waiting};
 use crate::python_text::visible;
 use crate::request::Request;
 use crate::router::{self, How, Recovered, Resumable, Router};
@@ -30,6 +30,9 @@ Examples:
   nexus-router run plan.json --config-file router.toml --format json
   echo '{\"goal\": \"look around\"}' | nexus-router run -
   nexus-router runs show $(nexus-router run plan.json --id-only)
+
+It exits 0 if the run was completed, 1 if it failed, 2 if there is no answer, and 3 if it waits for an
+approval, which `nexus-router approvals approve` gives.
 
 `nexus-router schema nexus-router.run.request.v0.7` prints what a request may say.";
 
@@ -57,19 +60,65 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     recover(&router);
     let answer = interruptible(&router, request)?;
     let mut output = Output::new(environment);
-    let known = match &answer {
-        Ok(outcome) => Some(outcome),
-        Err(error) => error.outcome(),
-    };
-    if let Some(outcome) = known {
-        match (arguments.id_only, arguments.format) {
-            (true, _) => output.line(&outcome.run_id)?,
-            (false, Form::Json) => output.value(&router::response(&answer))?,
-            (false, Form::Human) => human(&mut output, &router, outcome)?,
-        }
+    match (arguments.id_only, known(&answer)) {
+        (true, Some(outcome)) => output.line(&outcome.run_id)?,
+        _ => told(&mut output, &router, &answer, arguments.format)?,
     }
     let outcome = answer.map_err(|error| Error::App(error.into()))?;
-    Ok(if outcome.status == Status::Completed { Answer::Yes } else { Answer::No })
+    Ok(answered(&outcome))
+}
+
+/// Returns what came of a run, also where that is an error.
+fn known(answer: &Result<Outcome, router::Error>) -> Option<&Outcome> {
+    match answer {
+        Ok(outcome) => Some(outcome),
+        Err(error) => error.outcome(),
+    }
+}
+
+/// Writes what came of a run.
+pub(super) fn told(
+    output: &mut Output,
+    router: &Router,
+    answer: &Result<Outcome, router::Error>,
+    form: Form,
+) -> std::io::Result<()> {
+    let Some(outcome) = known(answer) else { return Ok(()) };
+    match form {
+        Form::Json => output.value(&router::response(answer))?,
+        Form::Human => human(output, router, outcome)?,
+    }
+    if let Some(waiting) = &outcome.waiting {
+        wait(router, waiting);
+    }
+    Ok(())
+}
+
+/// Returns the answer that a run is.
+pub(super) fn answered(outcome: &Outcome) -> Answer {
+    match outcome.status {
+        Status::Completed => Answer::Yes,
+        Status::Failed => Answer::No,
+        Status::Running if outcome.waiting.is_some() => Answer::Waits,
+        Status::Running => Answer::No,
+    }
+}
+
+/// Tells people what a run waits for, and how to decide.
+fn wait(router: &Router, waiting: &Waiting) {
+    let Waiting { approval_id, tool, method, adapter_id, reason, expires_at, .. } = waiting;
+    let why = reason.as_ref().map_or_else(String::new, |why| format!(": {}", visible(why)));
+    tell(&format!(
+        "it waits until {expires_at} for somebody to approve {}.{} of adapter '{}'{why}",
+        visible(tool),
+        visible(method),
+        visible(adapter_id)
+    ));
+    let db = router
+        .store()
+        .path()
+        .map_or_else(String::new, |path| format!(" --db {}", visible(&path.display().to_string())));
+    tell(&format!("hint: nexus-router approvals approve {approval_id}{db}; or deny"));
 }
 
 /// Reads a file or standard input, but no more than shows that it is too large.

@@ -123,7 +123,11 @@ fn address(text: &str) -> Result<SocketAddr, Error> {
     found.next().ok_or_else(|| wrong("it leads nowhere".to_owned()))
 }
 
-fn start_telemetry(config: &ConfigFile, level: Option<LevelFilter>) -> Result<Telemetry, Error> {
+/// Begins to log as the configuration says.
+pub(super) fn start_telemetry(
+    config: &ConfigFile,
+    level: Option<LevelFilter>,
+) -> Result<Telemetry, Error> {
     let mut settings = telemetry::Settings::of(config).map_err(service::Error::from)?;
     if let Some(level) = level {
         settings.level = level.to_string();

@@ -2,6 +2,7 @@
 
 use super::output::{Output, columns, shortened};
 use crate::app::{Span, SpanStatus, Timeline};
+use crate::approval::{Approval, Ruling};
 use crate::check;
 use crate::python_text::visible;
 use crate::store::Status;
@@ -54,6 +55,9 @@ pub(super) fn summary(timeline: &Timeline) -> String {
     if let Some(time) = timeline.milliseconds() {
         line.push_str(&format!(" in {}", duration(time)));
     }
+    if let Some(waiting) = timeline.waiting() {
+        line.push_str(&format!(", waits for approval {}", visible(&waiting.approval_id)));
+    }
     if let (Status::Failed, Some(why)) = (record.progress.status, why(timeline)) {
         line.push_str(&format!(", {why}"));
     }
@@ -86,6 +90,9 @@ pub(super) fn header(timeline: &Timeline) -> Vec<Vec<String>> {
     }
     rows.push(("events", record.progress.events.to_string()));
     rows.extend(record.origin.clone().map(|origin| ("origin", origin)));
+    rows.extend(timeline.waiting().map(|waiting| {
+        ("waits", format!("for approval {} until {}", waiting.approval_id, waiting.expires_at))
+    }));
     rows.extend(why(timeline).map(|why| ("failed", why)));
     rows.into_iter().map(|(label, text)| vec![label.to_owned(), visible(&text)]).collect()
 }
@@ -107,6 +114,7 @@ fn sign(output: &Output, status: SpanStatus) -> String {
         SpanStatus::Ok => output.sign(check::Status::Pass),
         SpanStatus::Error => output.sign(check::Status::Fail),
         SpanStatus::Running => "▶".to_owned(),
+        SpanStatus::Asked => output.sign(check::Status::Warn),
         SpanStatus::Waiting | SpanStatus::Skipped => output.sign(check::Status::Skip),
     }
 }
@@ -121,8 +129,19 @@ fn took(span: &Span) -> String {
 fn told(span: &Span) -> String {
     match &span.error {
         Some((code, message)) => format!("{}: {}", visible(code), visible(message)),
-        None => String::new(),
+        None => span.approvals.last().map_or_else(String::new, asked),
     }
+}
+
+/// Says what a person was asked, or what they said.
+fn asked(approval: &Approval) -> String {
+    let Some(Ruling { decision, by, reason, .. }) = &approval.ruling else {
+        let why = approval.asked_because.as_deref().unwrap_or("the operator wants it");
+        return format!("approval {}: {}", visible(&approval.approval_id), visible(why));
+    };
+    let by = by.as_ref().map_or_else(String::new, |by| format!(" by {}", visible(by)));
+    let why = reason.as_ref().map_or_else(String::new, |why| format!(": {}", visible(why)));
+    format!("{}{by}{why}", decision.name())
 }
 
 /// Draws when a step began and how long it took, within the time of the run.

@@ -117,6 +117,30 @@ pub(super) const OWN: &[Code] = &[
         "use a host that does, or do without",
     ),
     row(
+        code::INPUT_REQUIRED,
+        Kind::Adapter,
+        "The call cannot go on without its caller's word; details.requests says what is asked.",
+        "call it over MCP, with a client that can be asked",
+    ),
+    row(
+        code::CLIENT_CAPABILITY_MISSING,
+        Kind::Adapter,
+        "The caller cannot be asked what the call would ask; details.required says what it lacks.",
+        "use a client that declares the capability",
+    ),
+    row(
+        code::NOT_FOUND,
+        Kind::Adapter,
+        "There is no such resource, prompt or tool at the adapter.",
+        "list what there is, and correct the name",
+    ),
+    row(
+        "OUTPUT_INVALID",
+        Kind::Adapter,
+        "The output does not fit the schema that callers were told.",
+        "report it to the adapter's author; what the call did, it did",
+    ),
+    row(
         "INVALID_JSON_OUTPUT",
         Kind::Adapter,
         "A program printed something else than one JSON object.",
@@ -305,6 +329,24 @@ pub(super) const OWN: &[Code] = &[
         "run the plan again; this step did nothing",
     ),
     row(
+        "APPROVAL_DENIED",
+        Kind::Run,
+        "A person was asked about the call, and said no.",
+        "details.reason says why, if they gave a reason",
+    ),
+    row(
+        "APPROVAL_EXPIRED",
+        Kind::Run,
+        "A person was asked about the call, and nobody answered in time.",
+        "send the plan again; policy.approvals.expire_s is how long people have",
+    ),
+    row(
+        "APPROVAL_IMPOSSIBLE",
+        Kind::Run,
+        "The call needs an approval, and its run cannot wait for one.",
+        "put secrets into the plan as {\"$secret\": \"NAME\"}, or into the configuration, and send it again",
+    ),
+    row(
         "SEQ_UNEXPECTED",
         Kind::Violation,
         "An event is not the next one of its run.",
@@ -321,6 +363,18 @@ pub(super) const OWN: &[Code] = &[
         Kind::Violation,
         "An event stands after the end of its run.",
         "do not trust what stands after the end",
+    ),
+    row(
+        "APPROVAL_MISMATCH",
+        Kind::Violation,
+        "An approval was decided that was not waited for, or asked for twice, or decided in no known way.",
+        "do not trust this log; restore a backup",
+    ),
+    row(
+        "CALL_NOT_APPROVED",
+        Kind::Violation,
+        "A call succeeded although its approval was denied, had expired or was void.",
+        "do not trust this log; somebody made a call that nobody allowed, or changed the log",
     ),
     row(
         "STEP_NOT_PLANNED",

@@ -9,7 +9,7 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, Log, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry,
+    AdapterEntry, Log, Mcp, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry,
     ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
@@ -47,6 +47,8 @@ pub struct ConfigFile {
     pub server: Server,
     /// What runs may do.
     pub policy: PolicySettings,
+    /// How MCP is spoken.
+    pub mcp: Mcp,
     /// Names for operations of adapters.
     pub tools: Vec<ToolEntry>,
     /// What holds for single tokens.
@@ -74,6 +76,7 @@ impl Default for ConfigFile {
             listeners: vec![Listener::default()],
             server: Server::default(),
             policy: PolicySettings::default(),
+            mcp: Mcp::default(),
             tools: Vec::new(),
             tokens: Vec::new(),
             log: Log::default(),
@@ -313,6 +316,11 @@ mod tests {
             ("[server]\nburst = 4294967296\n", "too large"),
             ("[[policy.rules]]\nmethod = 'x'\n", "policy.rules[0].effect is missing"),
             ("[[policy.rules]]\neffect = 'allwo'\n", "not one of the names"),
+            (
+                "[[policy.rules]]\neffect = 'approve'\nannotation = 'not_readonly'\n",
+                "policy.rules[0].annotation is not one of the names",
+            ),
+            ("[policy.approvals]\nexpire_s = 0\n", "policy.approvals.expire_s is not from 1 to"),
             ("[telemetry]\nsample_ratio = 1.5\n", "must be a number from 0 to 1"),
             ("[telemetry]\notlp_endpoint = 'http://u:p@h'\n", "is no address of a collector"),
             ("[telemetry.headers]\n'a b' = 'env:X'\n", "is no name of a header"),

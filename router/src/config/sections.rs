@@ -1,5 +1,7 @@
 //! Reads every section of `router.toml`. A key is known because it is asked for here or in a file below, and nowhere else.
 
+mod policy;
+mod tools;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -10,14 +12,12 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::file::ConfigFile;
 use super::listener::{Listener, TlsFiles, address};
-use super::pattern::Pattern;
 use super::reader::Section;
 use super::settings::{
-    AdapterEntry, Effect, Log, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry,
+    AdapterEntry, Log, LogFormat, Mcp, Recover, RunLimits, Server, Telemetry, TokenEntry,
 };
 use super::toml_value;
-use crate::role::{ActionClass, Role};
+use crate::role::Role;
 use crate::secret::Source;
 
 /// Tools of the router itself begin so.
@@ -51,8 +51,14 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         workers,
         listeners,
         server: root.within("server", server),
-        policy: root.within("policy", policy),
-        tools: root.each("tools", tool),
+        policy: root.within("policy", policy::policy),
+        mcp: root.within("mcp", |section| Mcp {
+            sessions: section.count("sessions").unwrap_or(Mcp::default().sessions),
+            session_idle: section
+                .milliseconds("session_idle_ms")
+                .unwrap_or(Mcp::default().session_idle),
+        }),
+        tools: root.each("tools", tools::tool),
         tokens: root.each("tokens", token),
         log: root.within("log", log),
         telemetry: root.within("telemetry", |section| telemetry(section, base)),
@@ -117,6 +123,7 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
         pin,
         calls: section.count("calls"),
         timeout: section.positive("timeout_ms").map(Duration::from_millis),
+        offer: section.within("offer", tools::offer),
         ..AdapterEntry::default()
     }
 }
@@ -210,65 +217,6 @@ fn web_address(text: &str) -> Option<&str> {
 fn is_host(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     !text.is_empty() && text.bytes().all(fits)
-}
-
-fn policy(section: &Section<'_>) -> PolicySettings {
-    let default = PolicySettings::default();
-    PolicySettings {
-        apply: section.flag("apply", default.apply),
-        max_steps: section.positive("max_steps").unwrap_or(default.max_steps),
-        max_run: section.milliseconds("max_run_ms").unwrap_or(default.max_run),
-        rules: section.each("rules", rule),
-    }
-}
-
-fn rule(section: &Section<'_>) -> Rule {
-    let pattern = |key| {
-        let pattern = Pattern::new(&section.text(key)?);
-        if pattern.is_none() {
-            let message = format!("has more than {} characters", Pattern::MAX_CHARS);
-            section.wrong(key, &message, "shorten it with *");
-        }
-        pattern
-    };
-    let effect = section.choice("effect", Effect::ALL);
-    if effect.is_none() && section.get("effect").is_none() {
-        section.wrong("effect", "is missing", "write effect = \"allow\" or effect = \"deny\"");
-    }
-    Rule {
-        effect: effect.unwrap_or(Effect::Deny),
-        adapter: pattern("adapter"),
-        tool: pattern("tool"),
-        method: pattern("method"),
-        token: pattern("token"),
-        reason: section.text("reason"),
-    }
-}
-
-fn tool(section: &Section<'_>) -> ToolEntry {
-    let name = section.needed("name");
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if name.len() > 128 || !name.bytes().all(fits) {
-        let hint = "use letters, digits, _ . and -, 128 at most";
-        section.wrong("name", "is no name for a tool", hint);
-    } else if name.starts_with(OWN_TOOLS) {
-        let message = format!("begins with {OWN_TOOLS}");
-        section.wrong(
-            "name",
-            &message,
-            "the router's own tools are called so: choose another name",
-        );
-    }
-    let classes = ActionClass::ALL.map(|class| (class.name(), class));
-    ToolEntry {
-        description: section.needed("description"),
-        adapter: section.needed("adapter"),
-        tool: section.text("tool").unwrap_or_else(|| name.clone()),
-        method: section.needed("method"),
-        action_class: section.choice("action_class", &classes),
-        timeout: section.milliseconds("timeout_ms"),
-        name,
-    }
 }
 
 fn token(section: &Section<'_>) -> TokenEntry {

@@ -1,5 +1,7 @@
 //! The sections of `router.toml` as the program uses them, with their defaults.
 
+mod policy;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use crate::grant::{Feature, Grants, Isolation};
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
+
+pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 
 /// An adapter that is to be loaded.
 #[derive(Clone, Default)]
@@ -33,6 +37,23 @@ pub struct AdapterEntry {
     pub memory: Option<u64>,
     /// What it may reach, if it declares `external`.
     pub grants: Grants,
+    /// What of its catalogue callers see.
+    pub offer: Offer,
+}
+
+/// What of an adapter's catalogue callers see: everything that a pattern fits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Tools, by their names in the catalogue.
+    pub tools: Vec<Pattern>,
+    /// Resources and templates of resources, by URI.
+    pub resources: Vec<Pattern>,
+    /// Prompts, by their names in the catalogue.
+    pub prompts: Vec<Pattern>,
+    /// Stands before the names of tools and prompts.
+    pub prefix: String,
+    /// What kind of thing the tools do.
+    pub action_class: Option<ActionClass>,
 }
 
 impl AdapterEntry {
@@ -49,7 +70,7 @@ impl AdapterEntry {
 impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
-        let Self { isolation, processes, memory, grants, .. } = self;
+        let Self { isolation, processes, memory, grants, offer, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -61,6 +82,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("processes", processes)
             .field("memory", memory)
             .field("grants", grants)
+            .field("offer", offer)
             .finish()
     }
 }
@@ -187,61 +209,13 @@ impl Default for Server {
     }
 }
 
-/// What the operator lets runs do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicySettings {
-    /// Whether runs may apply; otherwise every run that wants to is refused.
-    pub apply: bool,
-    /// The most steps of a plan.
-    pub max_steps: u64,
-    /// The longest time of a run.
-    pub max_run: Duration,
-    /// The first rule that fits a call decides; if none does, the call is allowed.
-    pub rules: Vec<Rule>,
-}
-
-impl Default for PolicySettings {
-    fn default() -> Self {
-        Self { apply: true, max_steps: 1000, max_run: Duration::from_secs(600), rules: Vec::new() }
-    }
-}
-
-/// Allows or denies calls. What is absent fits anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// What becomes of a call that fits.
-    pub effect: Effect,
-    /// The adapter's id.
-    pub adapter: Option<Pattern>,
-    /// The tool.
-    pub tool: Option<Pattern>,
-    /// The method.
-    pub method: Option<Pattern>,
-    /// The name of the caller's token.
-    pub token: Option<Pattern>,
-    /// What the caller is told.
-    pub reason: Option<String>,
-}
-
-/// What a rule does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Calls that fit may be made.
-    Allow,
-    /// Calls that fit are refused.
-    Deny,
-}
-
-impl Effect {
-    /// Every effect, with its name.
-    pub const ALL: &[(&'static str, Self)] = &[("allow", Self::Allow), ("deny", Self::Deny)];
-}
-
 /// A name for an adapter's operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolEntry {
     /// The name that callers use.
     pub name: String,
+    /// The name for people.
+    pub title: Option<String>,
     /// What it does, for callers.
     pub description: String,
     /// The adapter's id.
@@ -254,6 +228,18 @@ pub struct ToolEntry {
     pub action_class: Option<ActionClass>,
     /// How long a call may take.
     pub timeout: Option<Duration>,
+    /// The JSON Schema of the arguments, instead of the adapter's own.
+    pub input_schema: Option<Object>,
+    /// The JSON Schema of the output, instead of the adapter's own.
+    pub output_schema: Option<Object>,
+    /// Whether it changes nothing, instead of what the adapter says; and so on.
+    pub read_only: Option<bool>,
+    /// Whether what it changes may be lost.
+    pub destructive: Option<bool>,
+    /// Whether to do it twice is as good as once.
+    pub idempotent: Option<bool>,
+    /// Whether it reaches things that nobody here knows.
+    pub open_world: Option<bool>,
 }
 
 /// What holds for one token besides what it was made with.
@@ -267,6 +253,21 @@ pub struct TokenEntry {
     pub requests_per_second: Option<u32>,
     /// Requests at once after a pause, instead of those of all tokens.
     pub burst: Option<u32>,
+}
+
+/// How MCP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mcp {
+    /// Sessions of the older era at once.
+    pub sessions: usize,
+    /// How long a session may be silent before it is ended.
+    pub session_idle: Duration,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { sessions: 1024, session_idle: Duration::from_secs(300) }
+    }
 }
 
 /// What is logged, and how.

@@ -9,12 +9,13 @@ use super::error::Origin;
 use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
-    AdapterEntry, Effect, LogFormat, PolicySettings, Recover, Rule, RunLimits, Server, Telemetry,
-    TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, LogFormat, Offer, PolicySettings, Recover, Rule, RunLimits, Server,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
 use crate::json::{Object, Value};
+use crate::role::ActionClass;
 use crate::secret::Source;
 
 impl ConfigFile {
@@ -33,6 +34,12 @@ impl ConfigFile {
         all.table("limits", limits(&self.limits));
         all.table("workers", workers(&self.workers));
         all.table("server", server(&self.server));
+        all.table("mcp", {
+            let mut mcp = Shown::default();
+            mcp.put("sessions", Some(self.mcp.sessions));
+            mcp.put("session_idle_ms", Some(milliseconds(self.mcp.session_idle)));
+            mcp
+        });
         all.table("policy", policy(&self.policy));
         all.table("log", {
             let mut log = Shown::default();
@@ -167,13 +174,19 @@ fn policy(policy: &PolicySettings) -> Shown {
     shown.put("apply", Some(policy.apply));
     shown.put("max_steps", Some(policy.max_steps));
     shown.put("max_run_ms", Some(milliseconds(policy.max_run)));
+    shown.table("approvals", {
+        let mut approvals = Shown::default();
+        approvals.put("expire_s", Some(policy.approvals.expire.as_secs()));
+        approvals.put("by_caller", Some(policy.approvals.by_caller));
+        approvals
+    });
     shown.list("rules", policy.rules.iter().map(rule));
     shown
 }
 
 fn rule(rule: &Rule) -> Value {
     let mut shown = Shown::default();
-    shown.put("effect", Some(name_of(Effect::ALL, rule.effect)));
+    shown.put("effect", Some(rule.effect.name()));
     let patterns = [
         ("adapter", &rule.adapter),
         ("tool", &rule.tool),
@@ -183,6 +196,8 @@ fn rule(rule: &Rule) -> Value {
     for (key, pattern) in patterns {
         shown.put(key, pattern.as_ref().map(|pattern| pattern.as_str()));
     }
+    shown.put("action_class", rule.action_class.map(ActionClass::name));
+    shown.put("annotation", rule.annotation.map(Annotation::name));
     shown.put("reason", rule.reason.as_deref());
     shown.0.into()
 }
@@ -221,6 +236,7 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("memory_mb", adapter.memory.map(mebibytes));
     shown.table("config", Shown(adapter.shown_config()));
     shown.table("grants", grants(&adapter.grants));
+    shown.table("offer", offer(&adapter.offer));
     shown.0.into()
 }
 
@@ -234,15 +250,34 @@ fn grants(grants: &Grants) -> Shown {
     shown
 }
 
+fn offer(offer: &Offer) -> Shown {
+    let mut shown = Shown::default();
+    for (key, patterns) in
+        [("tools", &offer.tools), ("resources", &offer.resources), ("prompts", &offer.prompts)]
+    {
+        shown.list(key, patterns.iter().map(|pattern| pattern.as_str().into()));
+    }
+    shown.put("prefix", Some(offer.prefix.as_str()).filter(|prefix| !prefix.is_empty()));
+    shown.put("action_class", offer.action_class.map(|class| class.name()));
+    shown
+}
+
 fn tool(tool: &ToolEntry) -> Value {
     let mut shown = Shown::default();
     shown.put("name", Some(tool.name.as_str()));
+    shown.put("title", tool.title.as_deref());
     shown.put("description", Some(tool.description.as_str()));
     shown.put("adapter", Some(tool.adapter.as_str()));
     shown.put("tool", Some(tool.tool.as_str()));
     shown.put("method", Some(tool.method.as_str()));
     shown.put("action_class", tool.action_class.map(|class| class.name()));
     shown.put("timeout_ms", tool.timeout.map(milliseconds));
+    shown.put("read_only", tool.read_only);
+    shown.put("destructive", tool.destructive);
+    shown.put("idempotent", tool.idempotent);
+    shown.put("open_world", tool.open_world);
+    shown.put("input_schema", tool.input_schema.clone());
+    shown.put("output_schema", tool.output_schema.clone());
     shown.0.into()
 }
 

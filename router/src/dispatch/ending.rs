@@ -6,9 +6,12 @@ use std::time::Duration;
 use nexus_router_sdk::ErrorKind;
 
 use super::{Broken, Execution};
+use crate::approval::Decision;
 use crate::event::{Failure, Payload, PlanSource, Provenance};
 use crate::json::Object;
-use crate::outcome::{NO_PROVENANCE, Outcome, StepError, interrupted, provenance_digest, skipped};
+use crate::outcome::{
+    NO_PROVENANCE, Outcome, StepError, Waiting, interrupted, provenance_digest, skipped,
+};
 use crate::request::{Mode, Step};
 use crate::run::{Illegal, Origin, Phase};
 
@@ -66,6 +69,16 @@ impl Execution {
     fn close_open_step(&mut self) -> Result<(), Illegal> {
         let run = self.recorder.run();
         let Some(step_id) = run.open_step().map(str::to_owned) else { return Ok(()) };
+        if let Some(approval_id) = run.open_approval().map(str::to_owned) {
+            self.recorder.record(&Payload::ApprovalDecided {
+                step_id: &step_id,
+                approval_id: &approval_id,
+                decision: Decision::Void,
+                by: None,
+                reason: None,
+            })?;
+        }
+        let run = self.recorder.run();
         let (phase, index) = (run.phase(), run.steps_started() - 1);
         let mut result = interrupted(&step_id, self.mode == Mode::DryRun);
         if let Phase::Called(_) = phase {
@@ -97,7 +110,9 @@ impl Execution {
         let run = self.recorder.run();
         let status = self.recorder.status();
         let mut results = self.results;
-        for step_id in run.plan().iter().skip(results.len()) {
+        let waits = run.phase() == Phase::Waiting;
+        // Of a run that is not over, nobody knows yet what will be skipped.
+        for step_id in run.plan().iter().skip(results.len()).filter(|_| !waits) {
             results.push(skipped(step_id, self.mode == Mode::DryRun));
         }
         let error = self.failure.as_ref().and_then(Failure::error);
@@ -116,6 +131,7 @@ impl Execution {
             error: error.map(|(code, message)| (code.to_owned(), message)),
             provenance: self.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
             events: run.events(),
+            waiting: self.approval.filter(|_| waits).map(Waiting::of),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How a run is taken up whose process is gone, and what may be in the way.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Broken, Cancel, Execution, Surroundings};
+use super::{Broken, Cancel, Execution, Pace, Surroundings};
 use crate::caller::Caller;
 use crate::gate::Selection;
 use crate::json::Value;
@@ -35,6 +35,7 @@ impl Execution {
             called_external,
             results,
             caller,
+            approval,
             ..
         } = recorded;
         let known = caller.as_ref().map(Caller::read);
@@ -68,6 +69,11 @@ impl Execution {
             failure: None,
             cancelled,
             origin,
+            before: approval
+                .as_ref()
+                .map_or(Duration::ZERO, |approval| Duration::from_millis(approval.under_way_ms)),
+            approval,
+            since: Instant::now(),
         }
     }
 
@@ -123,15 +129,18 @@ impl Execution {
         around: &Surroundings,
         selection: &Selection,
         end: Option<Instant>,
-    ) -> Result<(), Broken> {
+    ) -> Result<Pace, Broken> {
         let run = self.recorder.run();
         let Some(index) = run.open_step().and(run.steps_started().checked_sub(1)) else {
-            return Ok(());
+            return Ok(Pace::Goes);
         };
         match run.phase() {
             Phase::StepOpen => self.step(around, selection, index, 1, end).await,
             Phase::Called(attempt) => self.step(around, selection, index, attempt + 1, end).await,
-            _ => Ok(self.complete_step(index)?),
+            _ => {
+                self.complete_step(index)?;
+                Ok(Pace::Goes)
+            }
         }
     }
 }

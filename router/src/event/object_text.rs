@@ -39,6 +39,13 @@ impl<'a> ObjectText<'a> {
         self.field(key, |out| json::write_canonical_str(out, text))
     }
 
+    pub(super) fn text_or_null(&mut self, key: &'static str, text: Option<&str>) -> &mut Self {
+        self.field(key, |out| match text {
+            Some(text) => json::write_canonical_str(out, text),
+            None => out.push_str("null"),
+        })
+    }
+
     pub(super) fn number(&mut self, key: &'static str, number: u64) -> &mut Self {
         self.field(key, |out| out.push_str(&number.to_string()))
     }

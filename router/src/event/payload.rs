@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::object_text::{ObjectText, write_array};
-use super::{Fact, Kind, Planned, PlannedStep, Requested, Started};
+use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Started};
+use crate::approval::Decision;
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 
@@ -53,6 +54,44 @@ pub enum Payload<'a> {
     StepStarted {
         /// The step.
         step_id: &'a str,
+    },
+    /// A person is asked about a call.
+    ApprovalRequested {
+        /// The step.
+        step_id: &'a str,
+        /// The question.
+        approval_id: &'a str,
+        /// The adapter that is to be called.
+        adapter_id: &'a str,
+        /// Tool, method and arguments as recorded.
+        call: &'a Object,
+        /// The digest of the arguments as recorded.
+        args_digest: &'a str,
+        /// The version of the law that asks.
+        policy_version: &'a str,
+        /// The rule of that law.
+        rule: u64,
+        /// Why it is asked, in the operator's words.
+        reason: Option<&'a str>,
+        /// Who wants the call made, if that is known.
+        caller: Option<&'a Object>,
+        /// Until when it may be answered, and the answer be used.
+        expires_at: &'a str,
+        /// For how long the run has been under way.
+        under_way_ms: u64,
+    },
+    /// A question is settled.
+    ApprovalDecided {
+        /// The step.
+        step_id: &'a str,
+        /// The question.
+        approval_id: &'a str,
+        /// How it was settled.
+        decision: Decision,
+        /// Who settled it.
+        by: Option<&'a str>,
+        /// Why, in their words.
+        reason: Option<&'a str>,
     },
     /// A call is about to be made.
     ToolCallRequested {
@@ -127,127 +166,6 @@ pub struct Place<'a> {
     pub grants: &'a Object,
 }
 
-/// Why a run failed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
-    /// No adapter could be chosen for a step.
-    Selection {
-        /// The stable code.
-        code: &'static str,
-        /// What went wrong.
-        message: String,
-        /// What else is known.
-        details: Object,
-    },
-    /// The plan has more steps than the policy allows; nothing was carried out.
-    MaxSteps {
-        /// What the policy allows.
-        max_steps: u64,
-        /// What the plan has.
-        plan_steps: u64,
-    },
-    /// An adapter, or what runs it, is broken.
-    Bug {
-        /// The step.
-        step_id: String,
-        /// The stable code.
-        code: String,
-    },
-    /// One or more steps failed.
-    Step {
-        /// The first of them.
-        step_id: String,
-        /// Its code.
-        code: String,
-    },
-    /// The process that carried it out is gone, and it cannot or must not go on.
-    Interrupted {
-        /// Why it does not go on.
-        message: String,
-        /// Whether a call was under way of which nobody knows what it did.
-        in_doubt: bool,
-    },
-    /// The caller gave it up.
-    Cancelled,
-    /// The time for the whole run was over.
-    TimedOut {
-        /// The time it was given.
-        timeout_ms: u64,
-    },
-}
-
-impl Failure {
-    /// The reason of a run that failed with a bug.
-    pub const BUG: &str = "bug_error";
-
-    /// Returns the reason in one word.
-    #[must_use]
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::Selection { .. } => "dispatch_selection_failed",
-            Self::MaxSteps { .. } => "max_steps_exceeded",
-            Self::Bug { .. } => Self::BUG,
-            Self::Step { .. } => "step_failed",
-            Self::Interrupted { .. } => "interrupted",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut { .. } => "timed_out",
-        }
-    }
-
-    /// Returns the code and the message for a caller, where the failure is not that of a step.
-    #[must_use]
-    pub fn error(&self) -> Option<(&'static str, String)> {
-        match self {
-            Self::Selection { code, message, .. } => Some((code, message.clone())),
-            Self::MaxSteps { max_steps, plan_steps } => Some((
-                "MAX_STEPS_EXCEEDED",
-                format!("the plan has {plan_steps} steps, and the policy allows {max_steps}"),
-            )),
-            Self::Interrupted { message, .. } => Some(("RUN_INTERRUPTED", message.clone())),
-            Self::Cancelled => Some(("RUN_CANCELLED", "the run was cancelled".to_owned())),
-            Self::TimedOut { timeout_ms } => Some((
-                "RUN_TIMED_OUT",
-                format!("the run was not over after {timeout_ms} milliseconds"),
-            )),
-            Self::Bug { .. } | Self::Step { .. } => None,
-        }
-    }
-
-    fn code(&self) -> &str {
-        match self {
-            Self::Bug { code, .. } | Self::Step { code, .. } => code,
-            _ => self.error().map_or("", |(code, _)| code),
-        }
-    }
-
-    fn write(&self, object: &mut ObjectText<'_>) {
-        if let Self::Selection { details, .. } = self {
-            object.object("details", details);
-        }
-        object.text("error_code", self.code());
-        if let Self::Interrupted { in_doubt, .. } = self {
-            object.flag("in_doubt", *in_doubt);
-        }
-        if let Self::MaxSteps { max_steps, .. } = self {
-            object.number("max_steps", *max_steps);
-        }
-        if let Some((_, message)) = self.error() {
-            object.text("message", &message);
-        }
-        object.text("outcome", "error");
-        if let Self::MaxSteps { plan_steps, .. } = self {
-            object.number("plan_steps", *plan_steps);
-        }
-        object.text("reason", self.reason());
-        if let Self::Bug { step_id, .. } | Self::Step { step_id, .. } = self {
-            object.text("step_id", step_id);
-        }
-        if let Self::TimedOut { timeout_ms } = self {
-            object.number("timeout_ms", *timeout_ms);
-        }
-    }
-}
-
 /// What was asked and what came of it, as a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance {
@@ -298,6 +216,8 @@ impl Payload<'_> {
             Self::PlanCreated { .. } => Kind::PlanCreated,
             Self::DispatchSelected { .. } => Kind::DispatchSelected,
             Self::StepStarted { .. } => Kind::StepStarted,
+            Self::ApprovalRequested { .. } => Kind::ApprovalRequested,
+            Self::ApprovalDecided { .. } => Kind::ApprovalDecided,
             Self::ToolCallRequested { .. } => Kind::ToolCallRequested,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
@@ -331,6 +251,14 @@ impl Payload<'_> {
                 Fact::DispatchSelected { adapter_id: some(adapter_id) }
             }
             Self::StepStarted { step_id } => Fact::StepStarted { step_id: some(step_id) },
+            Self::ApprovalRequested { step_id, approval_id, .. } => {
+                Fact::ApprovalRequested { step_id: some(step_id), approval_id: some(approval_id) }
+            }
+            Self::ApprovalDecided { step_id, approval_id, decision, .. } => Fact::ApprovalDecided {
+                step_id: some(step_id),
+                approval_id: some(approval_id),
+                decision: some(decision.name()),
+            },
             Self::ToolCallRequested { step_id, call, attempt, .. } => {
                 Fact::ToolCallRequested(Requested {
                     step_id: some(step_id),
@@ -409,6 +337,36 @@ impl Payload<'_> {
                 object.text("selection_source", selection_source);
             }
             Self::StepStarted { step_id } => {
+                object.text("step_id", step_id);
+            }
+            Self::ApprovalRequested {
+                step_id,
+                approval_id,
+                adapter_id,
+                call,
+                args_digest,
+                policy_version,
+                rule,
+                reason,
+                caller,
+                expires_at,
+                under_way_ms,
+            } => {
+                object.text("adapter_id", adapter_id).text("approval_id", approval_id);
+                object.text("args_digest", args_digest).object("call", call);
+                if let Some(caller) = caller {
+                    object.object("caller", caller);
+                }
+                object.text("expires_at", expires_at).text("policy_version", policy_version);
+                if let Some(reason) = reason {
+                    object.text("reason", reason);
+                }
+                object.number("rule", *rule).text("step_id", step_id);
+                object.number("under_way_ms", *under_way_ms);
+            }
+            Self::ApprovalDecided { step_id, approval_id, decision, by, reason } => {
+                object.text("approval_id", approval_id).text_or_null("by", *by);
+                object.text("decision", decision.name()).text_or_null("reason", *reason);
                 object.text("step_id", step_id);
             }
             Self::ToolCallRequested {

@@ -1,10 +1,11 @@
-//! Who is told of the calls that the gate denies in the operator's name.
+//! Who is told of the calls that the gate denies in the operator's name, and of what people decide.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use nexus_router_sdk::AdapterError;
 
+use crate::approval::Approval;
 use crate::caller::Caller;
 use crate::policy::Act;
 
@@ -22,17 +23,33 @@ pub struct Denied<'a> {
 }
 
 type Tell = Box<dyn Fn(Denied<'_>) + Send + Sync>;
+type Hear = Box<dyn Fn(&Approval) + Send + Sync>;
 
-/// Is told of denied calls. Cheap to clone; all clones are the same. It knows nobody at first: the router
-/// is there before the log that it tells.
+/// Is told of denied calls and of decisions. Cheap to clone; all clones are the same. It knows nobody at first:
+/// the router is there before the log that it tells.
 #[derive(Clone, Default)]
-pub struct Witness(Arc<OnceLock<Tell>>);
+pub struct Witness {
+    denials: Arc<OnceLock<Tell>>,
+    decisions: Arc<OnceLock<Hear>>,
+}
 
 impl Witness {
     /// Names who is told from now on. Only the first one counts.
     pub fn tell(&self, tell: impl Fn(Denied<'_>) + Send + Sync + 'static) {
         // A second one would be a mistake of the host, and the first has its reasons.
-        drop(self.0.set(Box::new(tell)));
+        drop(self.denials.set(Box::new(tell)));
+    }
+
+    /// Names who is told of every approval that is decided from now on. Only the first one counts.
+    pub fn hear(&self, hear: impl Fn(&Approval) + Send + Sync + 'static) {
+        drop(self.decisions.set(Box::new(hear)));
+    }
+
+    /// Tells of an approval that was decided.
+    pub(crate) fn decided(&self, approval: &Approval) {
+        if let Some(hear) = self.decisions.get() {
+            hear(approval);
+        }
     }
 
     /// Tells of a call that was not let through, unless that was the caller's own wish or mistake.
@@ -49,7 +66,7 @@ impl Witness {
             Some("rule" | "operator") => "PERMISSION_DENIED",
             _ => return,
         };
-        if let Some(tell) = self.0.get() {
+        if let Some(tell) = self.denials.get() {
             tell(Denied { code, run_id, caller, act });
         }
     }
@@ -57,6 +74,7 @@ impl Witness {
 
 impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Witness").field(&self.0.get().is_some()).finish()
+        let told = [self.denials.get().is_some(), self.decisions.get().is_some()];
+        f.debug_tuple("Witness").field(&told).finish()
     }
 }

@@ -99,41 +99,8 @@ async fn examine(mut context: Context, tool: &'static str) -> Result<Response, P
     let request = context.json().await?;
     context
         .blocking(move |context| {
-            let report = call(context, tool, request)?;
+            let report = context.service.own_tool_now(tool, request)?;
             Ok(reply::json(StatusCode::OK, &report))
         })
         .await
-}
-
-/// The tools of the router that examine a library, each time in a child.
-const EXAMINE: [&str; 3] = [
-    "nexus-router.validate_adapter",
-    "nexus-router.inspect_adapter",
-    "nexus-router.generate_adapter_docs",
-];
-
-/// Calls a tool of the router; one that examines a library only if there is a place for that.
-pub(super) fn call(context: &Context, tool: &str, request: Value) -> Result<Value, Problem> {
-    let place = match EXAMINE.contains(&tool) {
-        false => None,
-        true => Some(context.service.examination().ok_or_else(|| {
-            Problem::overloaded("as many adapters are examined as may be at once")
-        })?),
-    };
-    let answer = context.service.app().tool(tool, request)?;
-    drop(place);
-    Ok(answer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_examines_is_a_tool_that_takes_a_library() {
-        for tool in EXAMINE {
-            assert!(crate::app::TOOLS.iter().any(|known| known.id == tool), "{tool}");
-        }
-        assert!(!EXAMINE.contains(&"nexus-router.adapters"));
-    }
 }

@@ -64,6 +64,7 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             answer.insert("uptime_s", service.uptime().as_secs());
             answer.insert("runs_in_flight", gauges.runs_in_flight);
             answer.insert("runs_limit", gauges.runs_limit);
+            answer.insert("approvals_open", gauges.approvals_open);
             answer.insert("connections", gauges.connections);
             answer.insert("streams", gauges.streams);
             answer.insert("adapters", gauges.adapters);

@@ -18,15 +18,25 @@ use super::routes::{Access, Payload, ROUTES, Route};
 use super::{Peer, cors};
 use crate::access::{Bearer, Denial, Scope};
 use crate::json::Value;
+use crate::mcp::Endpoint;
 use crate::service::{Service, Standing};
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// What requests are answered with.
+#[derive(Clone)]
+struct Means {
+    service: Service,
+    memory: Memory,
+    mcp: Arc<Endpoint>,
+}
+
 /// A request that may be answered.
 pub(super) struct Context {
     pub(super) service: Service,
+    pub(super) mcp: Arc<Endpoint>,
     pub(super) standing: Arc<Standing>,
     pub(super) bearer: Bearer,
     pub(super) trace: Option<TraceContext>,
@@ -131,13 +141,14 @@ fn mistake(error: &tokio::task::JoinError) -> Problem {
 }
 
 /// Makes the service that answers requests, from the table of routes.
-pub(super) fn app(service: &Service) -> Router {
+pub(super) fn app(service: &Service) -> std::io::Result<Router> {
+    let mcp = Arc::new(Endpoint::new(service)?);
     let memory = Memory::new(service.standing().server.bodies_bytes);
     let mut paths: Vec<(&'static str, MethodRouter)> = Vec::new();
     for route in ROUTES {
-        let (service, memory) = (service.clone(), memory.clone());
-        let handler =
-            move |request: Request| answer(service.clone(), memory.clone(), route, request);
+        let means =
+            Means { service: service.clone(), memory: memory.clone(), mcp: Arc::clone(&mcp) };
+        let handler = move |request: Request| answer(means.clone(), route, request);
         let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
         match paths.iter_mut().find(|(path, _)| *path == route.path) {
             Some((_, methods)) => *methods = std::mem::take(methods).on(filter, handler),
@@ -149,25 +160,27 @@ pub(super) fn app(service: &Service) -> Router {
         app = app.route(path, methods);
     }
     let (absent, barred) = (service.clone(), service.clone());
-    app.fallback(move |request: Request| {
-        let detail = format!("there is no {} {}", request.method(), request.uri().path());
-        let problem = Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail);
-        let count = Count::astray(&absent, request.method());
-        let answer = no_route(&absent, &request, problem).into_response();
-        count.answered(answer.status());
-        std::future::ready(answer)
-    })
-    .method_not_allowed_fallback(move |request: Request| {
-        let count = Count::astray(&barred, request.method());
-        let answer = cors::preflight(&barred, &request).unwrap_or_else(|| {
-            let detail = format!("{} does not take {}", request.uri().path(), request.method());
-            let status = StatusCode::METHOD_NOT_ALLOWED;
-            let problem = Problem::new(status, "METHOD_NOT_ALLOWED", detail);
-            no_route(&barred, &request, problem).into_response()
+    let app = app
+        .fallback(move |request: Request| {
+            let detail = format!("there is no {} {}", request.method(), request.uri().path());
+            let problem = Problem::new(StatusCode::NOT_FOUND, "NO_SUCH_ROUTE", detail);
+            let count = Count::astray(&absent, request.method());
+            let answer = no_route(&absent, &request, problem).into_response();
+            count.answered(answer.status());
+            std::future::ready(answer)
+        })
+        .method_not_allowed_fallback(move |request: Request| {
+            let count = Count::astray(&barred, request.method());
+            let answer = cors::preflight(&barred, &request).unwrap_or_else(|| {
+                let detail = format!("{} does not take {}", request.uri().path(), request.method());
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                let problem = Problem::new(status, "METHOD_NOT_ALLOWED", detail);
+                no_route(&barred, &request, problem).into_response()
+            });
+            count.answered(answer.status());
+            std::future::ready(answer)
         });
-        count.answered(answer.status());
-        std::future::ready(answer)
-    })
+    Ok(app)
 }
 
 /// Tells that there is no such route, but not to pages that a browser was tricked into.
@@ -183,12 +196,8 @@ fn no_route(service: &Service, request: &Request, problem: Problem) -> Problem {
 }
 
 /// Answers a request of a route, and tells that it did.
-async fn answer(
-    service: Service,
-    memory: Memory,
-    route: &'static Route,
-    request: Request,
-) -> Response {
+async fn answer(means: Means, route: &'static Route, request: Request) -> Response {
+    let service = means.service.clone();
     let count = Count::begin(&service, route.path, route.method);
     let peer = request.extensions().get::<Peer>().copied();
     let origin = cors::origin(&service, request.headers(), peer);
@@ -201,7 +210,7 @@ async fn answer(
     }
     // The span that is exported, or a link of our own in the chain of the caller.
     let trace = telemetry::current(&span).or_else(|| incoming.map(|incoming| incoming.child()));
-    let answered = admit(&service, &memory, route, request, trace);
+    let answered = admit(&means, route, request, trace);
     let answered = async { (route.handler)(answered.await?).await };
     let mut response = match answered.instrument(span).await {
         Ok(response) => response,
@@ -228,12 +237,12 @@ async fn answer(
 }
 
 async fn admit(
-    service: &Service,
-    memory: &Memory,
+    means: &Means,
     route: &'static Route,
     request: Request,
     trace: Option<TraceContext>,
 ) -> Result<Context, Problem> {
+    let Means { service, memory, mcp } = means;
     let standing = service.standing();
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied();
@@ -252,7 +261,7 @@ async fn admit(
     };
     let limit = match route.payload {
         Payload::None => 0,
-        Payload::Json(_) => standing.server.body_bytes,
+        Payload::Json(_) | Payload::Message => standing.server.body_bytes,
         Payload::Bundle => standing.server.bundle_bytes,
     };
     let declared =
@@ -263,9 +272,10 @@ async fn admit(
         limit => memory.read(body, declared, limit, standing.server.body_timeout).await?,
     };
     let (service, headers) = (service.clone(), parts.headers);
-    let memory = memory.clone();
+    let (memory, mcp) = (memory.clone(), Arc::clone(mcp));
     Ok(Context {
         service,
+        mcp,
         standing,
         bearer,
         trace,

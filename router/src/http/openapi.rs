@@ -8,6 +8,12 @@ use crate::schema;
 /// The schemas that only HTTP has.
 const OWN: &[(&str, &str)] = &[
     (
+        "mcp.message",
+        r#"{"type":"object","description":"A JSON-RPC message of the Model Context Protocol.","required":["jsonrpc"],
+            "properties":{"jsonrpc":{"const":"2.0"},"id":{"type":["string","integer"]},"method":{"type":"string"},
+            "params":{"type":"object"}}}"#,
+    ),
+    (
         "problem",
         r#"{"type":"object","description":"Why there is no answer (RFC 9457).","required":["type","title","status","detail","code"],
             "properties":{"type":{"type":"string","format":"uri-reference"},"title":{"type":"string"},
@@ -24,9 +30,37 @@ const OWN: &[(&str, &str)] = &[
     (
         "tool.response",
         r#"{"type":"object","properties":{"run_id":{"type":"string"},"status":{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]},
-            "simulated":{"type":"boolean"},"output":{},"error":{"type":"object","required":["kind","code","message"],
+            "simulated":{"type":"boolean"},"output":{},
+            "waiting":{"type":"object","description":"The approval that the call waits for.","required":["approval_id","expires_at"],
+            "properties":{"approval_id":{"type":"string"},"expires_at":{"type":"string"}}},"error":{"type":"object","required":["kind","code","message"],
             "properties":{"kind":{"type":"string","enum":["operational","bug"]},"code":{"type":"string"},
             "message":{"type":"string"},"details":{"type":"object"}}}}}"#,
+    ),
+    (
+        "approval",
+        r#"{"type":"object","required":["approval_id","state","run_id","step_id","adapter_id","call","args_digest",
+            "policy_version","rule","reason","caller","requested_at","expires_at","decided"],
+            "properties":{"approval_id":{"type":"string"},
+            "state":{"type":"string","enum":["open","approved","denied","expired","void"]},
+            "run_id":{"type":"string"},"step_id":{"type":"string"},"adapter_id":{"type":"string"},
+            "call":{"type":"object","description":"Tool, method and arguments as recorded: without secrets."},
+            "args_digest":{"type":"string"},"policy_version":{"type":"string"},"rule":{"type":"integer","minimum":0},
+            "reason":{"type":["string","null"],"description":"Why it is asked, in the operator's words."},
+            "caller":{"type":["object","null"],"description":"Who wants the call made."},
+            "requested_at":{"type":"string","format":"date-time"},"expires_at":{"type":"string","format":"date-time"},
+            "decided":{"type":["object","null"],"required":["decision","by","reason","at"],"properties":{
+            "decision":{"type":"string","enum":["approved","denied","expired","void"]},"by":{"type":["string","null"]},
+            "reason":{"type":["string","null"]},"at":{"type":"string","format":"date-time"}}}}}"#,
+    ),
+    (
+        "approvals",
+        r##"{"type":"object","required":["total","approvals"],"properties":{"total":{"type":"integer","minimum":0},
+            "approvals":{"type":"array","items":{"$ref":"#/components/schemas/approval"}}}}"##,
+    ),
+    (
+        "decision.request",
+        r#"{"type":"object","additionalProperties":false,"properties":{
+            "reason":{"type":["string","null"],"maxLength":2000,"description":"Why; it is recorded."}}}"#,
     ),
     (
         "validate.request",
@@ -47,6 +81,9 @@ const OWN: &[(&str, &str)] = &[
             "examples":["info","warn,nexus_router::store=debug"]}}}"#,
     ),
 ];
+
+/// Bodies that may be left out.
+const MAY_BE_EMPTY: [&str; 2] = ["tool.request", "decision.request"];
 
 /// Returns the document.
 pub(super) fn document() -> Value {
@@ -111,8 +148,9 @@ fn operation(route: &Route) -> Value {
     }
     let body = match route.payload {
         Payload::None => None,
-        Payload::Json(name) => Some((name, name != "tool.request")),
+        Payload::Json(name) => Some((name, !MAY_BE_EMPTY.contains(&name))),
         Payload::Bundle => Some(("bundle.v0.3", true)),
+        Payload::Message => Some(("mcp.message", true)),
     };
     if let Some((name, required)) = body {
         let content = object([("application/json", object([("schema", reference(name))]).into())]);

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::access::Denial;
 use crate::json::{self, Object, Value};
-use crate::router::Error as RouterError;
+use crate::router::{Error as RouterError, Refusal};
 use crate::secret::Secrets;
 use crate::store::Error as StoreError;
 use crate::{app, code, request, service};
@@ -229,7 +229,17 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::ToolSpec(_)
         | app::Error::Secret { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         app::Error::UnknownTool { .. } => StatusCode::NOT_FOUND,
-        app::Error::Router(RouterError::Busy { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        app::Error::Router(RouterError::Refused(refusal)) => match refusal {
+            Refusal::Unknown { .. } => StatusCode::NOT_FOUND,
+            Refusal::AlreadyDecided { .. }
+            | Refusal::Expired { .. }
+            | Refusal::CallerGone { .. } => StatusCode::CONFLICT,
+            Refusal::OwnCall { .. } | Refusal::NotYours { .. } => StatusCode::FORBIDDEN,
+            Refusal::ReasonTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        },
+        app::Error::Router(RouterError::Busy { .. }) | app::Error::Overloaded(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         app::Error::Router(RouterError::Bug { .. }) => StatusCode::BAD_GATEWAY,
         app::Error::Store(error) | app::Error::Router(RouterError::Store(error))
             if error.is_passing() =>

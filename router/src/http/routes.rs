@@ -7,7 +7,7 @@ use http::Method;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::{adapters, daemon, events, runs, tools};
+use super::{adapters, approvals, daemon, events, mcp, runs, tools};
 use crate::access::Scope;
 
 /// Who may use a route.
@@ -28,6 +28,8 @@ pub(super) enum Payload {
     Json(&'static str),
     /// A bundle.
     Bundle,
+    /// A message of MCP.
+    Message,
 }
 
 /// A parameter of the query.
@@ -120,6 +122,16 @@ const ON_DISCONNECT: Query = Query {
     schema: r#"{"type":"string","enum":["continue","cancel"],"default":"continue"}"#,
     doc: "What becomes of a run whose caller goes away while it waits.",
 };
+const LIMIT: Query = Query {
+    name: "limit",
+    schema: r#"{"type":"integer","minimum":1,"maximum":1000,"default":50}"#,
+    doc: "At most so many.",
+};
+const OFFSET: Query = Query {
+    name: "offset",
+    schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,
+    doc: "Without the first so many.",
+};
 const NO: &[Query] = &[];
 
 /// Every route. Those that are public are seen here, and nowhere else.
@@ -142,7 +154,8 @@ pub const ROUTES: &[Route] = &[
          idempotency_key in the request, gives the first run back when the request is sent again.",
         query: &[WAIT, ON_DISCONNECT], takes: Payload::Json("run.request.v0.7"),
         gives: &[json(200, Some("run.response.v0.7"), "The run is over; status tells how."),
-            json(202, Some("run.response.v0.7"), "The run is on disk and goes on; see Location.")],
+            json(202, Some("run.response.v0.7"),
+                "The run is on disk and goes on, or waits for an approval; see Location and waiting.")],
         runs::submit),
     route!("GET" "/v1/runs", READ, "listRuns", "Lists runs, the newest first.",
         query: &[
@@ -150,10 +163,7 @@ pub const ROUTES: &[Route] = &[
                 doc: "Only runs of this status." },
             Query { name: "since", schema: r#"{"type":"string","format":"date-time","examples":["2026-11-16T08:30:00+01:00"]}"#,
                 doc: "Only runs that were created at this time (RFC 3339) or later." },
-            Query { name: "limit", schema: r#"{"type":"integer","minimum":1,"maximum":1000,"default":50}"#,
-                doc: "At most so many." },
-            Query { name: "offset", schema: r#"{"type":"integer","minimum":0,"maximum":9007199254740991,"default":0}"#,
-                doc: "Without the first so many." },
+            LIMIT, OFFSET,
         ],
         takes: Payload::None,
         gives: &[json(200, Some("inspect.response.v0.2"), "The runs.")], runs::list),
@@ -196,6 +206,28 @@ pub const ROUTES: &[Route] = &[
         ],
         takes: Payload::Bundle,
         gives: &[json(200, Some("import.response.v0.3"), "What came of it.")], runs::import),
+    route!("GET" "/v1/approvals", READ, "listApprovals",
+        "Lists the approvals that runs wait for, or waited for, the newest first.",
+        query: &[
+            Query { name: "state", schema: r#"{"type":"string","enum":["open","decided","all"],"default":"open"}"#,
+                doc: "Those that are waited for, those that are decided, or all." },
+            Query { name: "run_id", schema: r#"{"type":"string","minLength":1}"#, doc: "Only those of this run." },
+            LIMIT, OFFSET,
+        ],
+        takes: Payload::None, gives: &[json(200, Some("approvals"), "The approvals.")], approvals::list),
+    route!("GET" "/v1/approvals/{approval_id}", READ, "showApproval",
+        "Returns an approval: what is asked, and what was said.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, Some("approval"), "The approval.")], approvals::show),
+    route!("POST" "/v1/approvals/{approval_id}/approve", RUN, "approve",
+        "Lets the call be made that an approval is about; its run goes on. It needs scope admin, unless \
+         policy.approvals.by_caller lets a token decide about what it asked for itself.",
+        query: NO, takes: Payload::Json("decision.request"),
+        gives: &[json(200, Some("approval"), "The decision is on disk.")], approvals::approve),
+    route!("POST" "/v1/approvals/{approval_id}/deny", RUN, "deny",
+        "Refuses the call that an approval is about; its run goes on without it. Who may is as for approve.",
+        query: NO, takes: Payload::Json("decision.request"),
+        gives: &[json(200, Some("approval"), "The decision is on disk.")], approvals::deny),
     route!("GET" "/v1/adapters", READ, "listAdapters", "Lists the adapters.",
         query: &[Query { name: "capability", schema: r#"{"type":"string"}"#,
             doc: "Only adapters that declare it." }],
@@ -224,7 +256,8 @@ pub const ROUTES: &[Route] = &[
          dry_run, needs scope apply; the tools nexus-router.* need scope admin.",
         query: &[ON_DISCONNECT], takes: Payload::Json("tool.request"),
         gives: &[json(200, Some("tool.response"), "What came of the call."),
-            json(202, Some("tool.response"), "A call under the same key is under way.")],
+            json(202, Some("tool.response"),
+                "A call under the same key is under way, or the call waits for an approval.")],
         tools::call),
     route!("GET" "/v1/codes/{code}", READ, "explainCode", "Explains a stable code.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "Its meaning and the remedy.")],
@@ -248,6 +281,19 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/reload", ADMIN, "reload",
         "Reads the configuration again. If it cannot be used, the old one stays in force.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "What changed.")], daemon::reload),
+    route!("POST" "/mcp", READ, "mcpMessage",
+        "Takes a message of the Model Context Protocol, of 2026-07-28 or of an older revision.",
+        query: NO, takes: Payload::Message,
+        gives: &[json(200, None, "The answer; a stream of events if something is told before it."),
+            json(202, None, "A notification was taken.")], mcp::post),
+    route!("GET" "/mcp", READ, "mcpStream",
+        "Streams what a session of the older revisions is told besides answers.",
+        query: NO, takes: Payload::None,
+        gives: &[Good { status: 200, media_type: "text/event-stream", schema: None,
+            doc: "The stream." }], mcp::get),
+    route!("DELETE" "/mcp", READ, "mcpEnd", "Ends a session of the older revisions.",
+        query: NO, takes: Payload::None, gives: &[Good { status: 204, media_type: "", schema: None, doc: "It is ended." }],
+        mcp::delete),
 ];
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) async fn submit(mut context: Context) -> Result<Response, Problem> {
     let cancels = cancels(&context)?;
     let mut request = context.json().await?;
     add_key(&context, &mut request)?;
-    let request = Request::read(request)?;
+    let request = Request::read(request)?.without_interaction()?;
     run(&mut context, request, wait, cancels).await.map(|outcome| answer(&outcome))
 }
 
@@ -275,7 +275,13 @@ pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
         let is_own = token_id.is_some() && token_id == bearer.caller.token_id.as_ref();
         is_own || bearer.may(Scope::Admin)
     };
-    let cancelled = context.service.router().cancel_if(&run_id, may);
+    let router = context.service.router();
+    let mut cancelled = router.cancel_if(&run_id, may);
+    if cancelled.is_none() {
+        // It may wait for an approval; then nobody carries it out.
+        let name = Some(bearer.caller.name.as_str());
+        cancelled = router.cancel_waiting(&run_id, name, may).await?;
+    }
     if cancelled == Some(false) {
         context.require(Scope::Admin)?;
     }

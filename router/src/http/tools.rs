@@ -5,12 +5,11 @@ use http::StatusCode;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::{adapters, reply, runs};
+use super::{reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
 use crate::json::{Object, Value};
 use crate::outcome::Outcome;
-use crate::policy::Act;
 use crate::request::{Mode, RunToolRequest};
 use crate::store::Status;
 use crate::toolspec::ToolSpec;
@@ -23,8 +22,7 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let standing = &context.standing;
     let caller = context.bearer.caller.clone();
     let allowed = |spec: &&ToolSpec| {
-        let act = Act { adapter_id: &spec.adapter_id, tool: &spec.tool, method: &spec.method };
-        context.bearer.may(Scope::Run) && standing.law.judge(Some(&caller), act).is_ok()
+        context.bearer.may(Scope::Run) && standing.law.judge(Some(&caller), spec.act()).is_ok()
     };
     let mut tools: Vec<Value> =
         standing.tools.iter().filter(allowed).map(ToolSpec::to_json).collect();
@@ -121,6 +119,9 @@ fn told(outcome: &Outcome) -> Value {
     if let Some(step) = step.filter(|step| step.error.is_none()) {
         answer.insert("output", step.output.clone());
     }
+    if let Some(waiting) = &outcome.waiting {
+        answer.insert("waiting", waiting.to_json());
+    }
     let of_step = step.and_then(|step| step.error.as_ref());
     let of_step = of_step.map(|error| {
         (error.kind_name(), error.code.as_str(), error.message.as_str(), error.details.clone())
@@ -159,9 +160,10 @@ async fn own(mut context: Context, name: String) -> Result<Response, Problem> {
         let mut args = Value::Object(args);
         runs::add_key(&context, &mut args)?;
         let RunToolRequest { request, .. } = RunToolRequest::read(args)?;
+        let request = request.without_interaction()?;
         runs::carry_out(&mut context, request).await?.to_json()
     } else {
-        context.ask(move |context| adapters::call(context, &name, args.into())).await?
+        context.service.own_tool(name, args.into()).await?
     };
     let mut answer = Object::new();
     answer.insert("output", output);

@@ -99,6 +99,7 @@ impl Adapter {
             adapter_kind: "null".to_owned(),
             capabilities: BTreeSet::from([Capability::DryRun]),
             starts_at_once: true,
+            catalog: false,
         };
         Self {
             inner: Arc::new(Inner {
@@ -155,6 +156,12 @@ impl Adapter {
     #[must_use]
     pub fn starts_at_once(&self) -> bool {
         self.inner.description.starts_at_once
+    }
+
+    /// Says whether it has a catalogue.
+    #[must_use]
+    pub fn has_catalog(&self) -> bool {
+        self.inner.description.catalog
     }
 
     /// Says whether starting a call takes the thread until the call is over.

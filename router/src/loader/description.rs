@@ -21,6 +21,8 @@ pub struct Description {
     pub capabilities: BTreeSet<Capability>,
     /// Whether a started call needs no thread while it waits.
     pub starts_at_once: bool,
+    /// Whether it has a catalogue.
+    pub catalog: bool,
 }
 
 /// Reads a description's text as an object, whatever its members are.
@@ -51,8 +53,9 @@ pub(super) fn admit(text: &str) -> Result<Description, (Reason, String)> {
         None => return Err(protocol("the required field 'capabilities' is missing".to_owned())),
         Some(value) => capabilities(value).map_err(|text| (Reason::CapabilitiesInvalid, text))?,
     };
-    let starts_at_once = members.get("starts_at_once").and_then(Value::as_bool).unwrap_or_default();
-    Ok(Description { adapter_id, adapter_kind, capabilities, starts_at_once })
+    let flag = |name| members.get(name).and_then(Value::as_bool).unwrap_or_default();
+    let (starts_at_once, catalog) = (flag("starts_at_once"), flag("catalog"));
+    Ok(Description { adapter_id, adapter_kind, capabilities, starts_at_once, catalog })
 }
 
 /// Says whether a text can be an id or a kind.

@@ -50,6 +50,26 @@ pub enum Notice {
         #[serde(default)]
         call_id: Option<String>,
     },
+    /// The catalogue is not what it was.
+    CatalogChanged {},
+    /// A resource is not what it was.
+    ResourceUpdated {
+        /// The resource.
+        uri: String,
+    },
+}
+
+impl Notice {
+    /// Returns the call that it belongs to, if any.
+    #[must_use]
+    pub fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::Log { call_id, .. }
+            | Self::Progress { call_id, .. }
+            | Self::Output { call_id, .. } => call_id.as_deref(),
+            Self::CatalogChanged {} | Self::ResourceUpdated { .. } => None,
+        }
+    }
 }
 
 /// A receiver of notices.
@@ -72,6 +92,8 @@ pub fn log_notices() -> NoticeSink {
             tracing::debug!(call_id, done, total, message, "adapter progress");
         }
         Notice::Output { text, call_id } => tracing::info!(call_id, text, "adapter output"),
+        Notice::CatalogChanged {} => tracing::debug!("an adapter's catalogue changed"),
+        Notice::ResourceUpdated { uri } => tracing::debug!(uri, "a resource changed"),
     })
 }
 

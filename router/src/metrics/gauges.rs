@@ -17,10 +17,14 @@ pub struct Gauges {
     pub runs_in_flight: u64,
     /// How many there may be.
     pub runs_limit: u64,
+    /// Approvals that runs wait for.
+    pub approvals_open: u64,
     /// Connections that are open.
     pub connections: u64,
     /// Event streams that are open.
     pub streams: u64,
+    /// Sessions of MCP clients that are open.
+    pub mcp_sessions: u64,
     /// Adapters that are loaded.
     pub adapters: u64,
     /// How the adapters do that have workers.
@@ -56,8 +60,10 @@ impl Gauges {
         let mut registry = Registry::default();
         add(&mut registry, "nexus_router_runs_in_flight", None, self.runs_in_flight);
         add(&mut registry, "nexus_router_runs_limit", None, self.runs_limit);
+        add(&mut registry, "nexus_router_approvals_open", None, self.approvals_open);
         add(&mut registry, "nexus_router_connections", None, self.connections);
         add(&mut registry, "nexus_router_streams", None, self.streams);
+        add(&mut registry, "nexus_router_mcp_sessions", None, self.mcp_sessions);
         add(&mut registry, "nexus_router_adapters", None, self.adapters);
         self.add_workers(&mut registry);
         add(&mut registry, "nexus_router_ready", None, u64::from(self.ready));

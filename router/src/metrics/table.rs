@@ -108,10 +108,18 @@ pub const METRICS: &[Metric] = &[
         &["result"],
         "Attempts to read the configuration again, by result",
     ),
+    row(
+        "nexus_router_approvals_decided_total",
+        "counter",
+        &["decision"],
+        "Approvals that were decided: approved, denied, expired, or void because their run ended",
+    ),
     row("nexus_router_runs_in_flight", "gauge", &[], "Runs that are carried out now"),
     row("nexus_router_runs_limit", "gauge", &[], "How many runs may be carried out at a time"),
+    row("nexus_router_approvals_open", "gauge", &[], "Approvals that runs wait for"),
     row("nexus_router_connections", "gauge", &[], "Connections that are open now"),
     row("nexus_router_streams", "gauge", &[], "Event streams that are open now"),
+    row("nexus_router_mcp_sessions", "gauge", &[], "Sessions of MCP clients that are open now"),
     row("nexus_router_adapters", "gauge", &[], "Adapters that are loaded"),
     row(
         "nexus_router_adapter_workers",

@@ -63,7 +63,11 @@ impl Peer {
                 self.open("STEP_COMPLETED_WITHOUT_START", "STEP_COMPLETED", step_id, line, view);
             }
             Fact::RunCompleted { .. } | Fact::RunFailed { .. } => self.has_terminal = true,
-            Fact::DispatchSelected { .. } | Fact::StepStarted { .. } | Fact::ProvenanceEmitted => {}
+            Fact::DispatchSelected { .. }
+            | Fact::StepStarted { .. }
+            | Fact::ApprovalRequested { .. }
+            | Fact::ApprovalDecided { .. }
+            | Fact::ProvenanceEmitted => {}
         }
     }
 

@@ -75,6 +75,8 @@ impl<'a> Provenance<'a> {
             }
             Fact::ProvenanceEmitted => return self.compare(payload),
             Fact::DispatchSelected { .. }
+            | Fact::ApprovalRequested { .. }
+            | Fact::ApprovalDecided { .. }
             | Fact::ToolCallRequested(_)
             | Fact::RunCompleted { .. }
             | Fact::RunFailed { .. } => {}

@@ -66,7 +66,7 @@ fn log(events: &[(&str, String)], status: Status) -> Log {
         events: events.len() as u64,
         head,
     };
-    let record = RunRecord { header, progress, origin: None, owned: false };
+    let record = RunRecord { header, progress, origin: None, owned: false, waits: false };
     Log { record, bodies: vec![body] }
 }
 
@@ -197,4 +197,59 @@ fn no_code_means_two_things() {
     for code in crate::run::Illegal::CODES {
         assert!(CODES.iter().all(|row| row.0 != code), "{code}");
     }
+}
+
+/// The events of the same run, in which a person is asked about the first step, and decides.
+fn asked(decision: &str) -> Vec<(&'static str, String)> {
+    let mut events = events();
+    let question = r#"{"approval_id":"q","step_id":"a"}"#.to_owned();
+    let answer = format!(r#"{{"approval_id":"q","decision":"{decision}","step_id":"a"}}"#);
+    events.insert(4, ("APPROVAL_REQUESTED", question));
+    events.insert(5, ("APPROVAL_DECIDED", answer));
+    events
+}
+
+fn found(events: &[(&'static str, String)]) -> Vec<&'static str> {
+    codes(&replay(&log(events, Status::Failed)).violations)
+}
+
+#[test]
+fn a_call_succeeds_only_if_it_was_approved() {
+    assert_eq!(found(&asked("approved")), [""; 0]);
+    for decision in ["denied", "expired", "void"] {
+        assert_eq!(found(&asked(decision)), ["CALL_NOT_APPROVED"], "{decision}");
+    }
+    assert_eq!(found(&asked("perhaps")), ["APPROVAL_MISMATCH"]);
+}
+
+#[test]
+fn approvals_are_asked_and_decided_in_order() {
+    let after = |change: fn(&mut Vec<(&'static str, String)>)| {
+        let mut events = asked("approved");
+        change(&mut events);
+        found(&events)
+    };
+    let order = ["EVENT_OUT_OF_ORDER"];
+    assert_eq!(after(|events| drop(events.remove(5))), order, "a call is made while it waits");
+    assert_eq!(after(|events| drop(events.remove(4))), order, "what was not asked is decided");
+    assert_eq!(after(|events| events.insert(5, events[5].clone())), order, "it is decided twice");
+    let mismatch = ["APPROVAL_MISMATCH"];
+    assert_eq!(after(|events| events[5].1 = events[5].1.replace("\"q\"", "\"p\"")), mismatch);
+    // The same question again, after its answer; another one is another question.
+    let again = |events: &mut Vec<(&'static str, String)>, id: &str| {
+        let pair = [events[4].clone(), events[5].clone()];
+        let pair = pair.map(|(kind, payload)| (kind, payload.replace("\"q\"", id)));
+        events.splice(6..6, pair);
+    };
+    let mut twice = asked("approved");
+    again(&mut twice, "\"q\"");
+    assert_eq!(found(&twice), mismatch);
+    let mut other = asked("denied");
+    again(&mut other, "\"r\"");
+    other[7].1 = other[7].1.replace("denied", "approved");
+    assert_eq!(found(&other), [""; 0], "the last answer counts");
+    assert_eq!(
+        after(|events| events[4].1 = events[4].1.replace("\"a\"", "\"b\"")),
+        ["STEP_MISMATCH"]
+    );
 }

@@ -61,6 +61,12 @@ impl Step {
         object(self.call(), "args")
     }
 
+    /// Returns what the caller says besides the arguments.
+    #[must_use]
+    pub fn interaction(&self) -> Option<&Object> {
+        self.call().get("interaction").and_then(Value::as_object)
+    }
+
     /// Returns how the step's adapter is to be chosen.
     #[must_use]
     pub fn dispatch(&self) -> Dispatch<'_> {

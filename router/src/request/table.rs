@@ -62,6 +62,14 @@ static CALL: Shape = closed(&[
     required("tool", Kind::NAME),
     required("method", Kind::NAME),
     required("args", Kind::AnyObject),
+    optional("interaction", Kind::Object(&INTERACTION)),
+]);
+
+/// What the caller says besides the arguments, to an adapter that asked.
+static INTERACTION: Shape = closed(&[
+    optional("inputs", Kind::AnyObject),
+    optional("state", Kind::Text),
+    optional("client", Kind::AnyObject),
 ]);
 
 /// The name of the published schema of an inspect request.

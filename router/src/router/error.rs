@@ -1,5 +1,6 @@
 //! Why there is no answer to a request, and the remedy.
 
+use super::Refusal;
 use crate::outcome::Outcome;
 use crate::{registry, request, store};
 
@@ -51,6 +52,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A decision about an approval is not taken.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// This program made a mistake.
     #[error("run {run_id} was given up: {message}")]
     Internal {
@@ -75,6 +79,7 @@ impl Error {
             Self::Bug { code, .. } => code,
             Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
             Self::Busy { .. } => "ROUTER_BUSY",
+            Self::Refused(refusal) => refusal.code(),
             Self::Internal { .. } | Self::Threads(_) => "ROUTER_FAILED",
         }
     }
@@ -110,6 +115,7 @@ impl Error {
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } => "send the request again later".to_owned(),
+            Self::Refused(refusal) => refusal.hint().to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
         }
     }

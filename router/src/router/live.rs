@@ -41,6 +41,7 @@ impl Router {
 pub(super) struct Live {
     inner: Arc<Inner>,
     run_id: String,
+    cancel: Arc<Cancel>,
 }
 
 impl Live {
@@ -54,13 +55,18 @@ impl Live {
         let mut live = inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.insert(run_id.clone(), entry);
         drop(live);
-        Self { inner: Arc::clone(inner), run_id }
+        Self { inner: Arc::clone(inner), run_id, cancel: Arc::clone(cancel) }
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run_id);
+        let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        // A run that came to wait may have been taken up again already, under an entry of its own.
+        if live.get(&self.run_id).is_some_and(|entry| Arc::ptr_eq(&entry.cancel, &self.cancel)) {
+            live.remove(&self.run_id);
+        }
+        drop(live);
         // A mistake of ours must not leave the run under way with nobody to carry it out.
         if std::thread::panicking()
             && let Some(runtime) = &self.inner.runtime

@@ -38,10 +38,15 @@ pub(super) fn claim(
             steps.for_each(|step| json::write_canonical_object(&mut text, step.raw()));
         }
     }
+    let key = stored_key(key, caller);
+    Claim { key, request_digest: Digest::of(text.as_bytes()) }
+}
+
+/// Returns an idempotency key as the store has it: keys of one caller are not those of another.
+pub(crate) fn stored_key(key: &str, caller: Option<&Caller>) -> String {
     let key = match caller.and_then(|caller| caller.token_id.as_deref()) {
         Some(token_id) => Digest::of(format!("{token_id}\n{key}").as_bytes()),
         None => Digest::of(key.as_bytes()),
     };
-    let key = key.to_string();
-    Claim { key, request_digest: Digest::of(text.as_bytes()) }
+    key.to_string()
 }

@@ -9,6 +9,7 @@ use super::Error;
 use crate::caller::Caller;
 use crate::dispatch::Cancel;
 use crate::id;
+use crate::listener::Listener;
 use crate::outcome::Outcome;
 use crate::request::Request;
 use crate::telemetry::work_span;
@@ -24,6 +25,8 @@ pub struct Submission {
     pub(super) cancel: Arc<Cancel>,
     /// Kept until the run is over.
     pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
+    /// Hears what calls of the run tell.
+    pub(super) listener: Option<Listener>,
 }
 
 /// Ends a run that is not there yet, or is under way.
@@ -40,7 +43,8 @@ impl Canceller {
 impl From<Request> for Submission {
     fn from(request: Request) -> Self {
         let (run_id, cancel) = (id::run_id(), Arc::default());
-        Self { request, run_id, caller: None, trace: None, cancel, held: None }
+        let (caller, trace, held, listener) = (None, None, None, None);
+        Self { request, run_id, caller, trace, cancel, held, listener }
     }
 }
 
@@ -63,6 +67,13 @@ impl Submission {
     #[must_use]
     pub fn holding(mut self, held: Arc<dyn Any + Send + Sync>) -> Self {
         self.held = Some(held);
+        self
+    }
+
+    /// Tells somebody what calls of the run tell while they are under way.
+    #[must_use]
+    pub fn heard_by(mut self, listener: Listener) -> Self {
+        self.listener = Some(listener);
         self
     }
 

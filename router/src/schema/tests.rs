@@ -228,6 +228,9 @@ fn responses_of_every_end_fit_the_schema() {
     judge.must_accept(name, &response("COMPLETED", r#""ok""#, "default", ""));
     judge.must_accept(name, &response("FAILED", r#""error""#, "failed", error));
     judge.must_accept(name, &response("RUNNING", "null", "step", ""));
+    let waiting = r#""waiting": {"approval_id": "a", "step_id": "s", "adapter_id": "x", "tool": "t",
+        "method": "m", "reason": null, "expires_at": "2026-11-16T00:00:00.000Z"},"#;
+    judge.must_accept(name, &response("RUNNING", "null", "step", waiting));
     for wrong in [
         response("COMPLETED", r#""error""#, "default", ""),
         response("FAILED", "null", "default", ""),

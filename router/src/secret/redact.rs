@@ -29,6 +29,32 @@ impl Secrets {
         Some(redact::text_if_secret(&known).unwrap_or(known))
     }
 
+    /// Returns the text without the secrets that are known, whatever else it looks like.
+    #[must_use]
+    pub(crate) fn without_known(&self, text: &str) -> String {
+        self.0.needles.replace(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Returns the value without known secrets and texts that look like one, whatever the keys say: what a
+    /// schema calls `password` is no password.
+    #[must_use]
+    pub(crate) fn redact_texts(&self, value: &Value) -> Value {
+        let shown = |text: &str| self.redact_text(text).unwrap_or_else(|| text.to_owned());
+        match value {
+            Value::String(text) => shown(text).into(),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.redact_texts(item)).collect())
+            }
+            Value::Object(object) => {
+                let members = object.iter();
+                Value::Object(
+                    members.map(|(key, it)| (shown(key), self.redact_texts(it))).collect(),
+                )
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Walks a value whose surroundings are of class `within`.
     fn walk(&self, value: &Value, within: Class) -> Option<Value> {
         match (within, value) {

@@ -27,6 +27,17 @@ impl Service {
         }
     }
 
+    /// Records that somebody asked for what is not there.
+    pub fn astray(&self, code: &'static str, what: &str, name: &str) {
+        self.metrics().refused(code);
+        let mut payload = Object::new();
+        payload.insert("reason", code);
+        payload.insert("what", what);
+        payload.insert("from", "mcp");
+        payload.insert("name", name);
+        self.inner.audit.record("access.refused", payload);
+    }
+
     /// Records that somebody was refused.
     pub fn refused(&self, denial: &Denial, what: &str, from: &str, name: Option<&str>) {
         self.metrics().refused(denial.code());

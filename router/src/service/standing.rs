@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::access::origin::Guard;
-use crate::config::{ConfigFile, Server, TokenEntry};
+use crate::config::{ConfigFile, Mcp, Server, TokenEntry};
 use crate::policy::Law;
 use crate::toolspec::Tools;
 
@@ -15,6 +15,8 @@ pub struct Standing {
     pub tools: Tools,
     /// What the operator lays down.
     pub law: Law,
+    /// How MCP is spoken.
+    pub mcp: Mcp,
     /// Which hosts and origins are let in.
     pub guard: Guard,
     /// What the configuration says of single tokens, by name.
@@ -29,9 +31,9 @@ impl Standing {
 
     /// Takes it out of a configuration, with the tools and the law that were made of it.
     pub(super) fn of(config: &ConfigFile, tools: Tools, law: Law) -> Result<Self, Error> {
-        let (server, tokens) = (config.server.clone(), config.tokens.clone());
+        let (server, tokens, mcp) = (config.server.clone(), config.tokens.clone(), config.mcp);
         let guard = Guard::new(&server.allowed_hosts, &server.allowed_origins)?;
-        Ok(Self { tools, law, guard, server, tokens })
+        Ok(Self { tools, law, mcp, guard, server, tokens })
     }
 }
 
@@ -48,6 +50,7 @@ pub(super) fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<Stri
     note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
     // The bodies that are in memory are counted from the start on.
     note("server.bodies_bytes", before.server.bodies_bytes != after.server.bodies_bytes);
+    note("mcp.session_idle_ms", before.mcp.session_idle != after.mcp.session_idle);
     note("log.format", before.log.format != after.log.format);
     note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));
     keys

@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::Service;
+use super::catalogues::Catalogues;
 
 /// How often the files are looked at. Looking works on every file system, also where a file is replaced
 /// by way of a link.
@@ -93,6 +94,7 @@ fn is_outdated(service: &Service, factory_ref: &str) -> bool {
 /// have a thread each: a reload may wait for files and adapters, and a revoked token must not.
 pub async fn watch(service: Service) {
     let (mut watch, mut libraries) = (Watch::default(), Libraries::default());
+    let mut catalogues = Catalogues::default();
     let config = every_pause("watch-config", &service, move |service| {
         if watch.look(service) {
             // The error is logged and recorded.
@@ -101,6 +103,7 @@ pub async fn watch(service: Service) {
         if libraries.look(service) {
             drop(service.reload("a library changed"));
         }
+        catalogues.look(service);
     });
     let tokens = every_pause("watch-tokens", &service, Service::refresh_tokens);
     service.draining().await;

@@ -97,6 +97,11 @@ fn remove(
     counts: &mut Counts,
 ) -> Result<(), Error> {
     let run_id = &old.record.header.run_id;
+    if old.record.waits {
+        return Err(Error::Refused(format!(
+            "run {run_id} waits for an approval; decide about it, or cancel the run"
+        )));
+    }
     if old.record.owned && old.record.progress.status == Status::Running {
         return Err(Error::Refused(format!("run {run_id} is being carried out")));
     }
@@ -108,6 +113,7 @@ fn remove(
     transaction
         .execute("DELETE FROM segments WHERE segment_no >= ?1 AND segment_no < ?2", range)?;
     transaction.execute("DELETE FROM idempotency WHERE run_no = ?1", [run_no])?;
+    transaction.execute("DELETE FROM approvals WHERE run_no = ?1", [run_no])?;
     transaction.execute("DELETE FROM runs WHERE run_no = ?1", [run_no])?;
     counts.remove(old.record.progress.status);
     Ok(())

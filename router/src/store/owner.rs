@@ -162,6 +162,9 @@ fn start_time(pid: u32) -> Option<u64> {
 /// The owner of runs that were under way in the store of which this one is a copy.
 pub(super) const COPIED: i64 = -1;
 
+/// The owner of runs that wait for a person: nobody carries them out, and nobody needs to see to them.
+pub(super) const WAITING: i64 = -2;
+
 /// A run that is carried out by nobody.
 pub(super) struct Left {
     run_no: i64,
@@ -179,14 +182,14 @@ pub(super) fn identity(row: &Row<'_>, first: usize) -> Result<Identity, rusqlite
     })
 }
 
-/// Lists runs that are carried out by nobody.
+/// Lists runs that are carried out by nobody, but for those that wait for a person.
 pub(super) fn orphans(connection: &Connection, store: &Path) -> Result<Vec<Left>, Error> {
     let mut query = connection.prepare(
         "SELECT run_no, run_id, owner, owner_id, boot_id, pid, started FROM runs \
          LEFT JOIN owners ON owner_no = owner \
-         WHERE status = 'RUNNING' AND owner IS NOT NULL ORDER BY run_no",
+         WHERE status = 'RUNNING' AND owner IS NOT NULL AND owner != ?1 ORDER BY run_no",
     )?;
-    let mut rows = query.query([])?;
+    let mut rows = query.query([WAITING])?;
     let mut lives: HashMap<String, Life> = HashMap::new();
     let mut orphans = Vec::new();
     while let Some(row) = rows.next()? {

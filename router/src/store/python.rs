@@ -78,7 +78,7 @@ pub(super) fn log(connection: &Connection, run_id: &str) -> Result<Option<Log>, 
         events,
         head,
     };
-    let record = RunRecord { header, progress, origin: None, owned: false };
+    let record = RunRecord { header, progress, origin: None, owned: false, waits: false };
     Ok(Some(Log { record, bodies: vec![body] }))
 }
 

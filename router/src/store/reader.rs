@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::owner::WAITING;
 use super::record::{Header, Log, Progress, RunRecord, Status, Tail};
 use super::schema::POSITION_BITS;
 use super::{Counted, Error, Filter, Listed, Listing};
@@ -57,8 +58,9 @@ fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
         events: number(row, 11)?,
         head: Digest::from_bytes(row.get(12)?),
     };
-    let owned = row.get::<_, Option<i64>>(14)?.is_some();
-    Ok((row.get(0)?, RunRecord { header, progress, origin: row.get(13)?, owned }))
+    let owner = row.get::<_, Option<i64>>(14)?;
+    let (owned, waits) = (owner.is_some(), owner == Some(WAITING));
+    Ok((row.get(0)?, RunRecord { header, progress, origin: row.get(13)?, owned, waits }))
 }
 
 /// Finds a run and its number.

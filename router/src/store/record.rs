@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use crate::approval::Ruling;
 use crate::digest::Digest;
 
 /// Whether a run is over, and how.
@@ -82,6 +83,8 @@ pub struct RunRecord {
     pub origin: Option<String>,
     /// Whether a process of this store carries it out, or did.
     pub owned: bool,
+    /// Whether it waits for a person, and nobody carries it out meanwhile.
+    pub waits: bool,
 }
 
 /// A run with its events, read at one moment.
@@ -144,4 +147,33 @@ pub struct Append {
     pub count: u64,
     /// The idempotency key, with the first events of a run.
     pub claim: Option<Claim>,
+    /// What these events say of approvals.
+    pub approvals: Vec<ApprovalChange>,
+    /// Whether the run waits for a person after these events; then no process is its owner.
+    pub waits: bool,
+}
+
+/// What an event says of an approval, for the row that stands beside the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApprovalChange {
+    /// It is asked for.
+    Asked {
+        /// The approval.
+        approval_id: String,
+        /// The step.
+        step_id: String,
+        /// When.
+        requested_at: String,
+        /// Until when.
+        expires_at: String,
+        /// The payload of the event.
+        request: String,
+    },
+    /// It is decided.
+    Decided {
+        /// The approval.
+        approval_id: String,
+        /// How, by whom, why and when.
+        ruling: Ruling,
+    },
 }

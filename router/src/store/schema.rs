@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 2;
+pub(super) const VERSION: i64 = 3;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -47,7 +47,7 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -175,6 +175,41 @@ BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END;
 
 CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit
 BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END;
+";
+
+/// Approvals: what a person is asked about a step, beside the events that say the same.
+const VERSION_3: &str = "
+CREATE TABLE approvals (
+    approval_id TEXT PRIMARY KEY,
+    run_no INTEGER NOT NULL,
+    step_id TEXT NOT NULL,
+    requested_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    request TEXT NOT NULL,
+    state TEXT NOT NULL,
+    decided_at TEXT,
+    decided_by TEXT,
+    reason TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX approvals_by_state ON approvals (state, approval_id);
+CREATE INDEX approvals_by_run ON approvals (run_no);
+CREATE INDEX approvals_that_expire ON approvals (expires_at) WHERE state = 'open';
+
+-- A row that is replaced is removed without its trigger, so replacing is refused here.
+CREATE TRIGGER approvals_begin_open BEFORE INSERT ON approvals
+WHEN NEW.state != 'open' OR EXISTS (SELECT 1 FROM approvals WHERE approval_id = NEW.approval_id)
+BEGIN SELECT raise(ABORT, 'an approval is asked for once'); END;
+
+CREATE TRIGGER approvals_are_decided_once BEFORE UPDATE ON approvals
+WHEN OLD.state != 'open' OR NEW.state = 'open' OR OLD.approval_id != NEW.approval_id
+    OR OLD.run_no != NEW.run_no OR OLD.step_id != NEW.step_id
+    OR OLD.requested_at != NEW.requested_at OR OLD.expires_at != NEW.expires_at
+    OR OLD.request != NEW.request
+BEGIN SELECT raise(ABORT, 'an approval is decided once'); END;
+
+CREATE TRIGGER approvals_are_not_removed BEFORE DELETE ON approvals
+WHEN NOT EXISTS (SELECT 1 FROM attic WHERE run_no = OLD.run_no)
+BEGIN SELECT raise(ABORT, 'approvals are append-only'); END;
 ";
 
 /// Says what a file is, without changing it.

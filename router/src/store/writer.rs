@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use tokio::sync::{oneshot, watch};
 
+use super::owner::WAITING;
 use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
 use super::schema::MAX_EVENTS;
-use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES, approvals};
 use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
@@ -161,6 +162,19 @@ impl Writer {
         let job = move |connection: &mut Connection| drop(answer.send(job(connection)));
         self.messages.send(Message::Job(Box::new(job))).map_err(|_| Error::Closed)?;
         answered.recv().map_err(|_| Error::Closed)
+    }
+
+    /// Runs a job that appends events, and tells those who wait for some.
+    pub(super) fn change<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let counters = Arc::clone(&self.counters);
+        self.job(move |connection| {
+            let done = job(connection);
+            counters.committed.send_replace(());
+            done
+        })
     }
 
     pub(super) fn work(&self) -> Work {
@@ -363,12 +377,13 @@ fn append_one(
     counts: &mut Counts,
     begun: &mut Vec<Ticket>,
 ) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim } = append;
+    let Append { ticket, header, progress, body, count, claim, approvals, waits } = append;
     let first = progress.events - count;
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
     }
-    let owner = (progress.status == Status::Running).then_some(owner_no);
+    let holder = if *waits { WAITING } else { owner_no };
+    let owner = (progress.status == Status::Running).then_some(holder);
     let mut run_no = ticket.0.load(Ordering::Acquire);
     if run_no == 0 {
         if first != 0 {
@@ -400,6 +415,7 @@ fn append_one(
             counts.add(progress.status);
         }
     }
+    approvals::write(transaction, run_no, approvals)?;
     insert_segment(transaction, run_no, first, *count, body)
 }
 

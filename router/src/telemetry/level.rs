@@ -16,7 +16,8 @@ pub(super) fn parse(text: &str) -> Result<Targets, Error> {
     if text.len() > MAX_TEXT {
         return Err(bad("it is too long"));
     }
-    let mut targets = Targets::new();
+    // It writes lines for every request, and numbers of sessions; who wants them asks for them.
+    let mut targets = Targets::new().with_target("rmcp", LevelFilter::OFF);
     for part in text.split(',').map(str::trim) {
         let (target, level) = match part.split_once('=') {
             Some((target, level)) => (Some(target.trim()), level.trim()),
@@ -53,6 +54,8 @@ mod tests {
         assert!(targets.would_enable("nexus_router::store::writer", &Level::DEBUG));
         assert!(!parse("off").unwrap().would_enable("x", &Level::ERROR));
         assert!(parse("INFO").unwrap().would_enable("x", &Level::INFO));
+        assert!(!parse("info").unwrap().would_enable("rmcp::service", &Level::ERROR));
+        assert!(parse("info,rmcp=debug").unwrap().would_enable("rmcp::service", &Level::DEBUG));
     }
 
     #[test]

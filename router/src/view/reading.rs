@@ -49,8 +49,8 @@ pub(crate) fn read<'a, T>(
 /// It takes two thirds of the time, and gives the output for nothing.
 fn quick(kind: Kind, payload: &str) -> Option<(Fact<'_>, Option<&str>)> {
     Some(match kind {
-        // There is one in a log.
-        Kind::RunStarted => return None,
+        // There is one in a log, or a few.
+        Kind::RunStarted | Kind::ApprovalRequested | Kind::ApprovalDecided => return None,
         Kind::PlanCreated => (Fact::PlanCreated(quick_plan(payload)?), None),
         Kind::ToolCallRequested => (Fact::ToolCallRequested(quick_request(payload)?), None),
         Kind::DispatchSelected
@@ -213,6 +213,10 @@ const fn silent(kind: Kind) -> Fact<'static> {
         Kind::PlanCreated => Fact::PlanCreated(Planned { steps: Vec::new() }),
         Kind::DispatchSelected => Fact::DispatchSelected { adapter_id: None },
         Kind::StepStarted => Fact::StepStarted { step_id: None },
+        Kind::ApprovalRequested => Fact::ApprovalRequested { step_id: None, approval_id: None },
+        Kind::ApprovalDecided => {
+            Fact::ApprovalDecided { step_id: None, approval_id: None, decision: None }
+        }
         Kind::ToolCallRequested => {
             Fact::ToolCallRequested(Requested { step_id: None, method: None, attempt: 1 })
         }

@@ -88,8 +88,11 @@ fn every_request_is_counted_also_without_a_route_or_an_answer() {
 
 #[test]
 fn what_is_recorded_is_what_the_table_says() {
-    let rule = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n";
-    let stage = Stage::new(&format!("{ADAPTERS}{FRAGILE}{rule}"));
+    let rules = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n\
+                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n";
+    let changing = "[[adapters]]\nref = \"conformance_adapter:create_adapter\"\n\
+                    [adapters.offer]\ntools = [\"test_trigger_*\"]\n";
+    let stage = Stage::new(&format!("{ADAPTERS}{FRAGILE}{changing}{rules}"));
     let cache = stage.path("cache");
     std::fs::create_dir(&cache).unwrap();
     std::fs::set_permissions(&cache, Permissions::from_mode(0o700)).unwrap();
@@ -107,6 +110,13 @@ fn what_is_recorded_is_what_the_table_says() {
     daemon.ask("POST", "/v1/bundles?mode=new_run_id").body(bundle).ok();
     let held = daemon.hold();
     assert_eq!(daemon.ask("POST", &format!("/v1/runs/{held}/cancel")).send().status, 202);
+    let waiting = daemon.post("/v1/runs", &plan("echo", "risk", "buy")).send().json();
+    let approval_id = waiting["waiting"]["approval_id"].as_str().unwrap();
+    let approve = format!("/v1/approvals/{approval_id}/approve");
+    daemon.post(&approve, &json!({ "reason": "it is cheap" })).ok();
+    daemon.ask("POST", &approve).refused(409, "APPROVAL_ALREADY_DECIDED");
+    daemon.post("/v1/tools/test_trigger_tool_change", &json!({})).ok();
+    daemon.audited(|event| event["kind"] == "tools.changed");
     daemon.ask("PUT", "/v1/log").json(&json!({ "level": "warn" })).ok();
     daemon.ask("POST", "/v1/reload").ok();
     daemon.stage.configure("nonsense = true\n");

@@ -98,7 +98,9 @@ impl<'a> Ask<'a> {
     /// Sends the request, and returns the answer.
     pub fn send(&self) -> Response {
         let response = self.begin().response();
-        if response.status >= 400 {
+        // MCP has errors of its own for whoever was let in.
+        let own = self.path == "/mcp" && ![401, 403, 429].contains(&response.status);
+        if response.status >= 400 && !own {
             assert!(response.is_problem(), "{} {}: {response:?}", self.method, self.path);
         }
         response

@@ -6,16 +6,16 @@ use super::client::{Response, Wire};
 use super::support::{ADAPTERS, Daemon, plan, until};
 
 /// A stream of events that is read.
-struct Stream {
+pub struct Stream {
     wire: Wire,
     text: String,
 }
 
 /// An event of a stream.
 #[derive(Debug, PartialEq)]
-struct Event {
+pub struct Event {
     id: Option<u64>,
-    kind: String,
+    pub kind: String,
     data: Value,
 }
 
@@ -36,7 +36,7 @@ impl Stream {
     }
 
     /// Reads the next event; none at the end of the stream.
-    fn next(&mut self) -> Option<Event> {
+    pub fn next(&mut self) -> Option<Event> {
         while !self.text.contains("\n\n") {
             self.text.push_str(std::str::from_utf8(&self.wire.chunk()?).unwrap());
         }
@@ -59,7 +59,7 @@ impl Stream {
     }
 }
 
-fn stream(daemon: &Daemon, run_id: &str, last: Option<&str>) -> Stream {
+pub fn stream(daemon: &Daemon, run_id: &str, last: Option<&str>) -> Stream {
     Stream::open(daemon, run_id, last).unwrap_or_else(|answer| panic!("{answer:?}"))
 }
 

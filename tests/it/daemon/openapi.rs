@@ -76,7 +76,8 @@ fn for_each_reference(value: &Value, tell: &mut impl FnMut(&str)) {
 #[test]
 fn answers_are_what_the_document_says() {
     let tools = "[[tools]]\nname = \"greet\"\ndescription = \"Greets.\"\nadapter = \"echo\"\nmethod = \"m\"\n\
-                 [[tools]]\nname = \"refuse\"\ndescription = \"No.\"\nadapter = \"fake\"\ntool = \"t\"\nmethod = \"refuse\"\n";
+                 [[tools]]\nname = \"refuse\"\ndescription = \"No.\"\nadapter = \"fake\"\ntool = \"t\"\nmethod = \"refuse\"\n\
+                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{tools}"), &[]);
     let document = daemon.get("/openapi.json").ok();
     let mut schemas = Schemas::new();
@@ -91,6 +92,11 @@ fn answers_are_what_the_document_says() {
     };
     let run_id = daemon.post("/v1/runs", &plan("echo", "t", "m")).send().run_id();
     let held = daemon.hold();
+    let asked = || {
+        let run = daemon.post("/v1/runs", &plan("echo", "risk", "m")).send().json();
+        run["waiting"]["approval_id"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (asked(), asked());
     let bundle = daemon.get(&format!("/v1/runs/{run_id}/bundle")).ok();
     let echo = json!({ "factory_ref": "nexus_router_adapter_echo:create_adapter" });
     let cases: Vec<(&str, &str, &str, Value)> = vec![
@@ -99,6 +105,12 @@ fn answers_are_what_the_document_says() {
         ("GET", "/v1/runs/{run_id}", &held, Value::Null),
         ("GET", "/v1/runs/{run_id}/replay", &run_id, Value::Null),
         ("GET", "/v1/runs/{run_id}/bundle", &run_id, Value::Null),
+        ("GET", "/v1/approvals", "", Value::Null),
+        ("GET", "/v1/approvals/{approval_id}", &first, Value::Null),
+        ("POST", "/v1/approvals/{approval_id}/approve", &first, json!({ "reason": "yes" })),
+        ("POST", "/v1/approvals/{approval_id}/deny", &second, Value::Null),
+        ("GET", "/v1/approvals/{approval_id}", &second, Value::Null),
+        ("POST", "/v1/runs", "", plan("echo", "risk", "m")),
         ("GET", "/v1/adapters", "", Value::Null),
         ("GET", "/v1/adapters/{adapter_id}", "echo", Value::Null),
         ("GET", "/v1/adapters/{adapter_id}/health", "echo", Value::Null),
@@ -159,10 +171,12 @@ fn answers_are_what_the_document_says() {
     ] {
         judge("/components/schemas/problem", &problem.json());
     }
-    // The others answer with text, which other tests read.
+    // The others answer with text or speak MCP, which other tests read.
     let all: BTreeSet<String> = ROUTES.iter().map(|route| route.id.to_owned()).collect();
     let left: Vec<&String> = all.difference(&judged).collect();
-    assert_eq!(left, ["audit", "metrics", "openapi", "runEvents"]);
+    let expected =
+        ["audit", "mcpEnd", "mcpMessage", "mcpStream", "metrics", "openapi", "runEvents"];
+    assert_eq!(left, expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use nexus_router::access::{self, NewToken, Scope};
@@ -47,8 +47,9 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A place for a daemon: its configuration, its data, a token for every scope.
+#[derive(Clone)]
 pub struct Stage {
-    directory: tempfile::TempDir,
+    directory: Arc<tempfile::TempDir>,
     tokens: Vec<(String, String)>,
 }
 
@@ -64,7 +65,7 @@ impl Stage {
 
     /// Writes the configuration, and nothing else.
     pub fn bare(config: &str) -> Self {
-        let stage = Self { directory: tempfile::tempdir().unwrap(), tokens: Vec::new() };
+        let stage = Self { directory: Arc::new(tempfile::tempdir().unwrap()), tokens: Vec::new() };
         stage.configure(config);
         stage
     }
@@ -228,6 +229,11 @@ impl Daemon {
         use rustix::process::{Pid, Signal, kill_process};
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Starts another daemon in the place of this one, which is gone.
+    pub fn again(&self) -> Self {
+        self.stage.clone().start(&[])
     }
 
     /// Opens a connection.

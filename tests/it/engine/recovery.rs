@@ -40,6 +40,8 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
         body,
         count: count as u64,
         claim: None,
+        approvals: Vec::new(),
+        waits: false,
     };
     let store = Store::open(path).unwrap();
     let receipt = store.append(append).unwrap();
@@ -138,7 +140,7 @@ fn a_log_that_is_cut_off_anywhere_comes_to_a_legal_end() {
                 }
                 How::Ended { in_doubt: true, .. } => in_doubt += 1,
                 How::Ended { .. } => ended += 1,
-                How::Left { why } => panic!("{case}: {why}"),
+                how => panic!("{case}: {how:?}"),
             }
             assert!(router.recover_blocking(Resumable::Resume).unwrap().is_empty(), "{case}");
             assert!(store.check(|_, _| ()).unwrap().findings.is_empty(), "{case}");

@@ -197,7 +197,7 @@ fn a_store_of_this_version_stays_as_it_is() {
         .unwrap()
         .query_row(version, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
-    assert_eq!(found, (2, 0x4e58_5254));
+    assert_eq!(found, (3, 0x4e58_5254));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     let place = Place::new();
     filled(&place);
     let connection = Connection::open(place.db()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 3; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    connection.execute_batch("PRAGMA user_version = 4; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(connection);
     let before = std::fs::read(place.db()).unwrap();
     let path = place.db();
@@ -215,7 +215,7 @@ fn a_newer_store_is_refused_and_not_touched() {
         assert!(
             error
                 .to_string()
-                .ends_with("has version 3 of the tables; this program knows versions up to 2")
+                .ends_with("has version 4 of the tables; this program knows versions up to 3")
         );
         assert!(error.hint().contains("backup"), "{}", error.hint());
     }

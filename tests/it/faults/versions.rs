@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nexus_router::clock::Timestamp;
 use nexus_router::json::Object;
 use nexus_router::metrics::{Gauges, Metrics};
-use nexus_router::store::{self, AuditEntry, Log, Status, Store};
+use nexus_router::store::{self, ApprovalFilter, AuditEntry, Filter, Log, Status, Store};
 use rusqlite::Connection;
 
 use super::{Place, external, request};
@@ -75,7 +75,7 @@ fn a_store_of_version_1_is_brought_up_and_keeps_what_it_has() {
     assert_eq!(keyed, RUNS[2].0);
     store.append_audit(vec![entry("daemon.started")]).unwrap();
     drop(store);
-    assert_eq!(version(&path), 2);
+    assert_eq!(version(&path), 3);
     let router = place.router();
     let outcome = router.run_blocking(request(&external(&["a"]))).unwrap();
     drop(router);
@@ -107,6 +107,46 @@ fn a_backup_of_version_1_is_one_too() {
     store::backup(&path, &copy, |_, _| ()).unwrap();
     assert_eq!((version(&path), version(&copy)), (1, 1));
     assert_eq!(Store::open(&copy).unwrap().check(|_, _| ()).unwrap().findings, []);
+}
+
+/// Copies the file that version 2 of the tables was recorded in: three runs, and an audit log.
+fn version_2(place: &Place) -> PathBuf {
+    let path = place.db();
+    std::fs::copy(workspace().join("tests/golden/store_v2.db"), &path).unwrap();
+    path
+}
+
+#[test]
+fn a_store_of_version_2_is_read_as_it_is_and_has_no_approvals() {
+    let place = Place::new();
+    let path = version_2(&place);
+    let before = std::fs::read(&path).unwrap();
+    let store = Store::open_read_only(&path).unwrap();
+    let filter = ApprovalFilter { open: None, ..ApprovalFilter::default() };
+    assert_eq!(store.approvals(&filter).unwrap(), (vec![], 0));
+    assert_eq!((store.approvals_open().unwrap(), store.approval("x").unwrap()), (0, None));
+    let health = store.check(|_, _| ()).unwrap();
+    assert_eq!((health.runs, health.audit, health.findings), (3, 3, vec![]));
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_of_version_2_is_brought_up_and_keeps_what_it_has() {
+    let place = Place::new();
+    let path = version_2(&place);
+    let everything = |store: &Store| {
+        let runs = store.list(&Filter::default()).unwrap().runs.into_iter();
+        let logs: Vec<Log> =
+            runs.map(|run| store.log(&run.record.header.run_id).unwrap().unwrap()).collect();
+        (logs, store.audit_page(0, 10).unwrap())
+    };
+    let before = everything(&Store::open_read_only(&path).unwrap());
+    assert_eq!((version(&path), before.0.len(), before.1.len()), (2, 3, 3));
+    let store = Store::open(&path).unwrap();
+    assert_eq!((everything(&store), version(&path)), (before, 3));
+    assert_eq!(store.approvals_open().unwrap(), 0);
+    assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
 }
 
 #[test]
@@ -180,6 +220,8 @@ fn commits_are_counted_and_timed() {
         body: log.bodies.concat(),
         count: log.record.progress.events,
         claim: None,
+        approvals: Vec::new(),
+        waits: false,
     };
     let made = store.append(append(store::Ticket::default())).unwrap();
     runtime.block_on(made.durable()).unwrap();

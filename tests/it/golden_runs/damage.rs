@@ -157,7 +157,7 @@ fn log(lines: Vec<String>, status: Status) -> Log {
         events: lines.len() as u64,
         head: Digest::ZERO,
     };
-    let record = RunRecord { header, progress, origin: None, owned: false };
+    let record = RunRecord { header, progress, origin: None, owned: false, waits: false };
     Log { record, bodies: lines.into_iter().map(|line| line + "\n").collect() }
 }
 

@@ -74,6 +74,8 @@ fn human(output: &mut Output, trial: &Trial) -> std::io::Result<()> {
             Notice::Progress { done, message, .. } => {
                 tell(&format!("progress: {done} {}", visible(message)));
             }
+            Notice::CatalogChanged {} => tell("the catalogue changed"),
+            Notice::ResourceUpdated { uri } => tell(&format!("changed: {}", visible(uri))),
             Notice::Output { text, .. } => tell(&format!("output: {}", visible(text.trim_end()))),
         }
     }

@@ -70,14 +70,9 @@ fn human(output: &mut Output, inspection: &Inspection) -> std::io::Result<()> {
 fn row(record: &RunRecord) -> Vec<String> {
     let (header, progress) = (&record.header, &record.progress);
     let steps = format!("{}/{}", progress.steps_executed, progress.steps_planned);
-    let cells = [
-        &header.run_id,
-        progress.status.name(),
-        &header.mode,
-        &steps,
-        &header.created_at,
-        &header.goal,
-    ];
+    let status = progress.status.name();
+    let status = if record.waits { &format!("{status}, waits") } else { status };
+    let cells = [&header.run_id, status, &header.mode, &steps, &header.created_at, &header.goal];
     cells.map(|cell| shortened(&visible(cell))).to_vec()
 }
 

@@ -70,6 +70,7 @@ fn listed(output: &mut Output, orphans: &[String], form: Form) -> std::io::Resul
 fn told(how: &How) -> (&'static str, Option<&str>, bool) {
     match how {
         How::Resumed => ("resumed", None, false),
+        How::Waits => ("waits", None, false),
         How::Ended { why, in_doubt } => ("ended", Some(why), *in_doubt),
         How::Left { why } => ("left", Some(why), false),
     }

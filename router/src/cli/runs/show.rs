@@ -73,6 +73,9 @@ fn follow(output: &mut Output, store: &Store, log: Log, form: Form) -> Result<An
     let mut shown = Shown { form, lines: 0 };
     let mut log = log;
     loop {
+        if log.record.waits {
+            tell("hint: it waits for an approval; nexus-router approvals list");
+        }
         shown.show(output, &log)?;
         let status = log.record.progress.status;
         if status != Status::Running {

@@ -67,6 +67,9 @@ fn tell(
         let note = if *needs_token { "" } else { "  (no token is asked for)" };
         row("listens", format!("{url}{note}"));
     }
+    if let Some((url, _)) = urls.first() {
+        row("mcp", format!("{url}/mcp"));
+    }
     let registry = service.router().registry();
     let ids: Vec<String> = registry.adapters().map(|one| visible(one.adapter_id())).collect();
     let none = "  (none configured; see [[adapters]] and discover in router.toml)";

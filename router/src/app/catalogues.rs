@@ -1,0 +1,101 @@
+//! The catalogues of loaded adapters: asked for when they are loaded, and again when they change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nexus_router_sdk::Catalog;
+
+use crate::loader::{Adapter, Notice, NoticeSink};
+use crate::secret::Secrets;
+use crate::toolspec::Catalogs;
+
+/// How long an adapter may take to tell its catalogue. The router does not begin before all have.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What was heard of catalogues.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) catalogs: Catalogs,
+    /// Adapters whose catalogue could not be had; they are asked again later.
+    pub(super) missing: Vec<String>,
+}
+
+/// Asks all adapters at once. One that does not answer keeps the catalogue that it had before.
+pub(super) fn gather<'a>(
+    adapters: impl Iterator<Item = &'a Adapter>,
+    before: Option<&Gathered>,
+    secrets: &Secrets,
+) -> Gathered {
+    let asked: Vec<&Adapter> = adapters.filter(|adapter| adapter.has_catalog()).collect();
+    let answers = std::thread::scope(|scope| {
+        let ask = |adapter: &&'a Adapter| {
+            let adapter = *adapter;
+            scope.spawn(move || (adapter.adapter_id(), adapter.catalog(PATIENCE)))
+        };
+        let asking: Vec<_> = asked.iter().map(ask).collect();
+        asking.into_iter().filter_map(|asked| asked.join().ok()).collect::<Vec<_>>()
+    });
+    let mut gathered = Gathered::default();
+    for (adapter_id, answer) in answers {
+        let catalog = match answer {
+            Ok(catalog) => Arc::new(without(&catalog, secrets)),
+            Err(error) => {
+                let error = secrets.scrub(&error.to_string());
+                tracing::warn!(adapter_id, error, "the adapter does not tell its catalogue");
+                gathered.missing.push(adapter_id.to_owned());
+                let known = before.and_then(|before| before.catalogs.get(adapter_id));
+                known.cloned().unwrap_or_default()
+            }
+        };
+        gathered.catalogs.insert(adapter_id.to_owned(), catalog);
+    }
+    gathered
+}
+
+/// Takes secrets out of a catalogue: every caller is told it.
+fn without(catalog: &Catalog, secrets: &Secrets) -> Catalog {
+    let value = serde_json::to_value(catalog).unwrap_or_default();
+    let value = secrets.redact_texts(&crate::json::Value::from(&value));
+    serde_json::from_value(value.to_serde()).unwrap_or_default()
+}
+
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Hears of catalogues and resources that change.
+#[derive(Default)]
+pub struct News {
+    changed: AtomicBool,
+    updated: std::sync::OnceLock<Tell>,
+}
+
+impl News {
+    /// Names who is told of resources that change, by URI, and must not wait. Only the first one counts.
+    pub fn tell_updates(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        drop(self.updated.set(Box::new(tell)));
+    }
+
+    /// Says whether a catalogue changed since this was asked last.
+    pub fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns a sink that takes news out of notices, and passes the others on.
+    pub(super) fn sink(self: &Arc<Self>, next: NoticeSink) -> NoticeSink {
+        let news = Arc::clone(self);
+        Arc::new(move |notice| match &notice {
+            Notice::CatalogChanged {} => news.changed.store(true, Ordering::Release),
+            Notice::ResourceUpdated { uri } => {
+                if let Some(tell) = news.updated.get() {
+                    tell(uri);
+                }
+            }
+            _ => next(notice),
+        })
+    }
+}
+
+/// Says whether two states of catalogues are the same.
+pub(super) fn same(a: &Gathered, b: &Gathered) -> bool {
+    (&a.catalogs, &a.missing) == (&b.catalogs, &b.missing)
+}

@@ -1,0 +1,226 @@
+//! Approvals: what a person is asked about a call, and what the answer was.
+
+use crate::caller::Caller;
+use crate::clock::Timestamp;
+use crate::digest::Digest;
+use crate::json::{self, Object, Value};
+
+/// How a question was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Decision {
+    /// Somebody said yes.
+    Approved,
+    /// Somebody said no.
+    Denied,
+    /// Nobody said anything in time.
+    Expired,
+    /// The run ended before anybody said anything.
+    Void,
+}
+
+impl Decision {
+    /// Every decision.
+    pub const ALL: [Self; 4] = [Self::Approved, Self::Denied, Self::Expired, Self::Void];
+
+    /// Returns the name in events.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Void => "void",
+        }
+    }
+
+    /// Finds a decision by its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|decision| decision.name() == name)
+    }
+}
+
+/// A decision, with who made it and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// How it was settled.
+    pub decision: Decision,
+    /// Who settled it; nobody, if it expired.
+    pub by: Option<String>,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// When.
+    pub at: String,
+}
+
+/// A question about one call of one run, bound to exactly this call, and its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    /// Its id.
+    pub approval_id: String,
+    /// The run that waits, or did.
+    pub run_id: String,
+    /// The step.
+    pub step_id: String,
+    /// The adapter that is to be called.
+    pub adapter_id: String,
+    /// Tool, method and arguments as recorded.
+    pub call: Object,
+    /// The digest of the arguments as recorded.
+    pub args_digest: String,
+    /// The version of the law that asks.
+    pub policy_version: String,
+    /// The rule of that law, counted from 0.
+    pub rule: u64,
+    /// Why it is asked, in the operator's words.
+    pub asked_because: Option<String>,
+    /// Who wants the call made, if that is known.
+    pub caller: Option<Caller>,
+    /// When it was asked.
+    pub requested_at: String,
+    /// Until when it may be answered, and the answer be used.
+    pub expires_at: String,
+    /// For how long the run had been under way.
+    pub under_way_ms: u64,
+    /// The answer.
+    pub ruling: Option<Ruling>,
+}
+
+/// Returns the digest of a call's arguments as they are recorded, and of what else the caller says: the SHA-256
+/// of their canonical texts, behind a word that says what it is of, each preceded by its length.
+#[must_use]
+pub fn args_digest(args: &Object, interaction: Option<&Object>) -> Digest {
+    let canonical = |object: &Object| {
+        let mut text = String::new();
+        json::write_canonical_object(&mut text, object);
+        text
+    };
+    let (args, more) = (canonical(args), interaction.map(canonical).unwrap_or_default());
+    Digest::of_parts(&[b"nexus-router approval arguments 1", args.as_bytes(), more.as_bytes()])
+}
+
+impl Approval {
+    /// Reads what `APPROVAL_REQUESTED` says. A caller that cannot be read must not be taken for none.
+    #[must_use]
+    pub fn read(run_id: &str, requested_at: &str, payload: &Object) -> Option<Self> {
+        let text = |key: &str| payload.get(key).and_then(Value::as_str).map(str::to_owned);
+        let number = |key: &str| {
+            payload.get(key).and_then(Value::as_i64).and_then(|it| u64::try_from(it).ok())
+        };
+        let caller = match payload.get("caller") {
+            None => None,
+            Some(caller) => Some(Caller::read(caller.as_object()?)?),
+        };
+        Some(Self {
+            approval_id: text("approval_id")?,
+            run_id: run_id.to_owned(),
+            step_id: text("step_id")?,
+            adapter_id: text("adapter_id")?,
+            call: payload.get("call")?.as_object()?.clone(),
+            args_digest: text("args_digest")?,
+            policy_version: text("policy_version")?,
+            rule: number("rule")?,
+            asked_because: text("reason"),
+            caller,
+            requested_at: requested_at.to_owned(),
+            expires_at: text("expires_at")?,
+            under_way_ms: number("under_way_ms").unwrap_or_default(),
+            ruling: None,
+        })
+    }
+
+    /// Returns the tool.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        self.call.get("tool").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns the method.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.call.get("method").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Says whether its time was over at a moment. One whose time cannot be read has none.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        Timestamp::parse(&self.expires_at).is_none_or(|end| end <= now)
+    }
+
+    /// Returns `open`, or how it was settled.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        self.ruling.as_ref().map_or("open", |ruling| ruling.decision.name())
+    }
+
+    /// Returns the form that callers get.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = Object::new();
+        object.insert("approval_id", self.approval_id.as_str());
+        object.insert("state", self.state());
+        object.insert("run_id", self.run_id.as_str());
+        object.insert("step_id", self.step_id.as_str());
+        object.insert("adapter_id", self.adapter_id.as_str());
+        object.insert("call", self.call.clone());
+        object.insert("args_digest", self.args_digest.as_str());
+        object.insert("policy_version", self.policy_version.as_str());
+        object.insert("rule", self.rule);
+        object.insert("reason", self.asked_because.as_deref());
+        let caller = self.caller.as_ref();
+        object.insert("caller", caller.map_or(Value::Null, |caller| caller.to_json().into()));
+        object.insert("requested_at", self.requested_at.as_str());
+        object.insert("expires_at", self.expires_at.as_str());
+        object.insert("decided", self.ruling.as_ref().map_or(Value::Null, Ruling::to_json));
+        object.into()
+    }
+}
+
+impl Ruling {
+    fn to_json(&self) -> Value {
+        let mut object = Object::with_capacity(4);
+        object.insert("decision", self.decision.name());
+        object.insert("by", self.by.as_deref());
+        object.insert("reason", self.reason.as_deref());
+        object.insert("at", self.at.as_str());
+        object.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{Limits, parse};
+
+    fn object(text: &str) -> Object {
+        parse(text.as_bytes(), Limits::REQUEST).unwrap().into_object().unwrap()
+    }
+
+    #[test]
+    fn digest_is_of_the_arguments_and_not_of_their_order() {
+        let one = args_digest(&object(r#"{"a":1,"b":[2]}"#), None);
+        assert_eq!(one, args_digest(&object(r#"{"b":[2],"a":1}"#), None));
+        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[3]}"#), None));
+        let answered = object(r#"{"inputs":{}}"#);
+        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[2]}"#), Some(&answered)));
+        assert_ne!(one, Digest::of(br#"{"a":1,"b":[2]}"#));
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_back_and_a_strange_caller_is_not_nobody() {
+        let payload = r#"{"adapter_id":"shop","approval_id":"x","args_digest":"d","call":{"args":{},
+            "method":"buy","tool":"orders"},"caller":{"name":"ci"},"expires_at":"2026-11-16T00:00:00.000Z",
+            "policy_version":"v","reason":"why","rule":2,"step_id":"s","under_way_ms":7}"#;
+        let mut payload = object(payload);
+        let approval = Approval::read("r", "t", &payload).unwrap();
+        assert_eq!((approval.tool(), approval.method(), approval.rule), ("orders", "buy", 2));
+        assert_eq!(approval.caller.as_ref().unwrap().name, "ci");
+        assert_eq!((approval.state(), approval.under_way_ms), ("open", 7));
+        let end = Timestamp::parse(&approval.expires_at).unwrap();
+        assert!(approval.is_expired(end));
+        assert!(!approval.is_expired(Timestamp::from_millis(end.as_millis() - 1)));
+        assert!(Approval { expires_at: "soon".to_owned(), ..approval }.is_expired(end));
+        payload.insert("caller", object(r#"{"name":"ci","role":"king"}"#));
+        assert_eq!(Approval::read("r", "t", &payload), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! The codes of calls: why one does not fit what callers were told, and refusals that only MCP has.
+
+use super::Row;
+
+/// Of runs.
+pub(super) const RUNS: &[Row] = &[(
+    "ARGUMENTS_INVALID",
+    "The arguments do not fit the schema of the operation; nothing was called.",
+    "correct what the message names; the tool's input schema says what is wanted",
+)];
+
+/// Of adapters.
+pub(super) const ADAPTERS: &[Row] = &[(
+    "UPSTREAM_ERROR",
+    "The server behind the adapter answered with an error of the protocol.",
+    "look at details.code and details.message, which are the server's own",
+)];
+
+/// Of requests.
+pub(super) const REQUESTS: &[Row] = &[
+    (
+        "TOOL_SCHEMA_INVALID",
+        "The schema of a tool cannot be used.",
+        "correct the schema in router.toml, or report it to the adapter's author",
+    ),
+    (
+        "REQUEST_STATE_INVALID",
+        "The requestState is not one that was given to this caller for this call.",
+        "send it back as it came, with the same arguments, within a day",
+    ),
+    (
+        "INPUT_INVALID",
+        "An answer in inputResponses is not an object.",
+        "answer with the result of the request that was asked",
+    ),
+    ("CURSOR_INVALID", "The cursor is not one of the list.", "send back nextCursor as it came"),
+    (
+        "UNKNOWN_PROMPT",
+        "There is no prompt of that name, or none for this caller.",
+        "list what there is with prompts/list",
+    ),
+    (
+        "UNKNOWN_TASK",
+        "There is no task of that id, or it is somebody else's.",
+        "use a taskId that you were given",
+    ),
+    (
+        "TASK_UNRESUMABLE",
+        "The call of a task cannot be made again: its arguments were not recorded in full.",
+        "put secrets as {\"$secret\": \"NAME\"} into arguments",
+    ),
+];

@@ -1,0 +1,249 @@
+//! How a step is carried out: the gate, the call, and what is recorded of both.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use tracing::{Instrument as _, Span};
+
+use super::asking::begun_without_asking;
+use super::{Broken, Execution, Pace, Surroundings};
+use crate::event::Payload;
+use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
+use crate::host::Patience;
+use crate::json::{Object, Value};
+use crate::outcome::{StepError, StepResult, StepStatus};
+use crate::policy::{Act, Law};
+use crate::request::Mode;
+use crate::run::{Illegal, Phase};
+use crate::secret::Secrets;
+use crate::telemetry::{self, work_span};
+use crate::trace::TraceContext;
+
+impl Execution {
+    /// Requests a call and makes it, if the gate lets it through.
+    pub(super) async fn step(
+        &mut self,
+        around: &Surroundings,
+        selection: &Selection,
+        index: usize,
+        attempt: u64,
+        end: Option<Instant>,
+    ) -> Result<Pace, Broken> {
+        let plan = Arc::clone(&self.plan);
+        let step = &plan[index];
+        let chosen = &selection.adapters[selection.of_step[index]];
+        let adapter_id = chosen.adapter.adapter_id();
+        let step_id = self.recorder.run().plan()[index].clone();
+        let nothing = Object::new();
+        let recorded = match &self.redacted_plan {
+            Some(plan) => &plan[index],
+            None => step.raw(),
+        };
+        let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
+        let (caller, approval) = (self.origin.caller.clone(), self.approval.take());
+        let grounds = Grounds {
+            mode: self.mode,
+            policy: self.policy,
+            law: &around.law,
+            caller: caller.as_deref(),
+            secrets: &around.secrets,
+            approval: approval.as_ref(),
+            redacted: self.redacted_plan.is_some(),
+            now: self.recorder.now(),
+        };
+        let verdict = gate::admit(grounds, chosen, step);
+        if let (Verdict::Ask(question), 1) = (&verdict, attempt) {
+            let (question, call) = (question.clone(), call.clone());
+            self.ask(around, question, (step_id, adapter_id, call)).await?;
+            return Ok(Pace::Waits);
+        }
+        self.recorder.record(&Payload::ToolCallRequested {
+            step_id: &step_id,
+            call,
+            adapter_id,
+            adapter_capabilities: &chosen.capabilities,
+            attempt,
+        })?;
+        adapter_id.clone_into(&mut self.called);
+        let (answer, time, how) = match verdict {
+            Verdict::Simulate { asks } => {
+                (Ok(simulation(adapter_id, call, asks)), Duration::ZERO, "simulated")
+            }
+            Verdict::Ask(_) => (Err(begun_without_asking()), Duration::ZERO, "denied"),
+            Verdict::Deny(denial) => {
+                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+                let run_id = &self.recorder.header().run_id;
+                around.witness.see(&denial, run_id, caller.as_deref(), act);
+                (Err(denial), Duration::ZERO, "denied")
+            }
+            Verdict::Call(permit) => {
+                let span = work_span!("step", step_id, adapter_id);
+                let (answer, time) =
+                    self.call(around, permit, step.timeout(), index, end).instrument(span).await?;
+                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+                let answer = answer.and_then(|output| conforming(&around.law, act, output));
+                let how = match &answer {
+                    Ok(_) => "ok",
+                    Err(error) if error.kind == ErrorKind::Bug => "bug",
+                    Err(_) => "operational",
+                };
+                (answer, time, how)
+            }
+        };
+        around.metrics.step_ended(adapter_id, how, time);
+        let result = self.result(step_id, answer, &around.secrets);
+        self.record_result(&result, time)?;
+        self.results.push(result);
+        self.complete_step(index)?;
+        Ok(Pace::Goes)
+    }
+
+    /// Makes a call: on disk before, if it may have effects.
+    async fn call(
+        &mut self,
+        around: &Surroundings,
+        permit: Permit<'_>,
+        timeout: Option<Duration>,
+        index: usize,
+        end: Option<Instant>,
+    ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
+        if permit.effects() == Effects::External {
+            self.recorder.commit().await?;
+        }
+        let call_id = format!("{}/{index}", self.recorder.header().run_id);
+        let listener = self.origin.listener.as_ref();
+        let listening = listener.map(|listener| around.listeners.listen(&call_id, listener));
+        let cancelled = Arc::clone(&self.cancelled);
+        // The span that is exported, or a link of our own in the chain of the caller.
+        let trace = telemetry::current(&Span::current())
+            .or_else(|| self.origin.trace.as_ref().map(TraceContext::child));
+        let patience = Patience {
+            call_id: &call_id,
+            step: timeout,
+            run: end,
+            cancelled: &cancelled.notify,
+            trace: trace.as_ref(),
+        };
+        let recorder = &mut self.recorder;
+        let answered = around.host.call(permit, patience, || recorder.flush()).await;
+        drop(listening);
+        Ok((answered.answer, answered.time))
+    }
+
+    /// Makes the result that is recorded and answered: free of secrets.
+    fn result(
+        &self,
+        step_id: String,
+        answer: Result<Object, AdapterError>,
+        secrets: &Secrets,
+    ) -> StepResult {
+        let simulated = self.mode == Mode::DryRun;
+        match answer {
+            Ok(mut output) => {
+                output.insert("adapter_id", self.called.as_str());
+                let output = secrets.redact_object(&output).unwrap_or(output);
+                StepResult { step_id, status: StepStatus::Ok, simulated, output, error: None }
+            }
+            Err(error) => {
+                let mut error = StepError::of(error);
+                if let Some(shown) = secrets.redact_text(&error.code) {
+                    error.code = shown;
+                }
+                if let Some(message) = secrets.redact_text(&error.message) {
+                    error.message = message;
+                }
+                let asked = Asked::take(&mut error);
+                if let Some(details) = secrets.redact_object(&error.details) {
+                    error.details = details;
+                }
+                asked.put_back(&mut error, secrets);
+                let status = StepStatus::Error;
+                StepResult { step_id, status, simulated, output: Object::new(), error: Some(error) }
+            }
+        }
+    }
+
+    pub(super) fn record_result(
+        &mut self,
+        result: &StepResult,
+        time: Duration,
+    ) -> Result<(), Illegal> {
+        let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (step_id, adapter_id) = (&result.step_id, &self.called);
+        self.recorder.record(&match &result.error {
+            None => Payload::ToolCallSucceeded {
+                step_id,
+                simulated: result.simulated,
+                output: &result.output,
+                adapter_id,
+                duration_ms,
+            },
+            Some(error) => Payload::ToolCallFailed {
+                step_id,
+                error_kind: error.kind_name(),
+                error_code: &error.code,
+                message: &error.message,
+                details: &error.details,
+                adapter_id,
+                duration_ms,
+            },
+        })
+    }
+
+    pub(super) fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
+        let failed = self.recorder.run().phase() != Phase::Answered;
+        let status = if failed { StepStatus::Error } else { StepStatus::Ok };
+        let step_id = self.recorder.run().plan()[index].clone();
+        let (step_id, status) = (step_id.as_str(), status.name());
+        self.recorder.record(&Payload::StepCompleted { step_id, status })
+    }
+}
+
+/// What a call asks its caller. A question may ask for a password by its name, and the state of an adapter may
+/// look like a token; neither is one, and both must come back as they are.
+#[derive(Default)]
+struct Asked {
+    requests: Option<Value>,
+    state: Option<Value>,
+}
+
+impl Asked {
+    fn take(error: &mut StepError) -> Self {
+        if error.code != code::INPUT_REQUIRED {
+            return Self::default();
+        }
+        Self { requests: error.details.remove("requests"), state: error.details.remove("state") }
+    }
+
+    fn put_back(self, error: &mut StepError, secrets: &Secrets) {
+        if let Some(requests) = self.requests {
+            error.details.insert("requests", secrets.redact_texts(&requests));
+        }
+        if let Some(Value::String(state)) = self.state {
+            error.details.insert("state", secrets.without_known(&state));
+        }
+    }
+}
+
+/// Refuses an output that is not what the adapter promised. What the call did, it did.
+fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
+    let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
+    let message = format!("the output does not fit its schema: {misfit}");
+    let error = AdapterError::bug_with_code("OUTPUT_INVALID", message);
+    Err(error.details(serde_json::json!({ "pointer": misfit.pointer })))
+}
+
+/// What is said of a call that is not made.
+fn simulation(adapter_id: &str, call: &Object, asks: bool) -> Object {
+    let member = |key| call.get(key).cloned().unwrap_or(Value::Null);
+    let mut output = Object::new();
+    output.insert("simulated", true);
+    output.insert("adapter_id", adapter_id);
+    output.insert("tool", member("tool"));
+    output.insert("method", member("method"));
+    if asks {
+        output.insert("approval_required", true);
+    }
+    output
+}

@@ -1,0 +1,231 @@
+//! Whether a person has to be asked about a call, and whether what they said is about exactly this call.
+
+use super::Grounds;
+use crate::approval::{Approval, Decision, args_digest};
+use crate::policy::{Act, Judgement};
+use crate::request::Step;
+
+/// What a person is to be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The rule that wants it, counted from 0.
+    pub rule: u64,
+    /// Why, in the operator's words.
+    pub reason: Option<String>,
+    /// The digest of the arguments as recorded.
+    pub args_digest: String,
+    /// The version of the law that asks.
+    pub policy_version: String,
+}
+
+/// How far people have settled a call.
+pub(super) enum Settled {
+    /// It may be made.
+    Granted,
+    /// They have to be asked, for the first time or again.
+    Ask(Question),
+    /// It must not be made.
+    Refused { code: &'static str, message: String, details: serde_json::Value },
+}
+
+/// Says how far people have settled a call that nothing else forbids.
+pub(super) fn settle(
+    grounds: Grounds<'_>,
+    judgement: Judgement,
+    act: Act<'_>,
+    step: &Step,
+) -> Settled {
+    // A no holds, also where the law would not ask any more.
+    if let Some(refused) = grounds.approval.and_then(refused) {
+        return refused;
+    }
+    let Judgement::Ask { rule, reason } = judgement else { return Settled::Granted };
+    if grounds.redacted {
+        let message = format!(
+            "{}.{} of adapter '{}' needs an approval, and the run cannot wait for one: secrets were taken \
+             out of its plan before it was recorded. Put secrets into the plan as {{\"$secret\": \"NAME\"}}, \
+             or into the configuration",
+            act.tool, act.method, act.adapter_id
+        );
+        let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
+        return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
+    }
+    let question = Question {
+        rule: rule as u64,
+        reason,
+        // What is recorded is what was given, as nothing was taken out.
+        args_digest: args_digest(step.args(), step.interaction()).to_string(),
+        policy_version: grounds.law.version(),
+    };
+    match grounds.approval {
+        Some(approval) if covers(approval, grounds, act, step, &question) => Settled::Granted,
+        _ => Settled::Ask(question),
+    }
+}
+
+/// Says whether an approval was granted, and for exactly this call.
+fn covers(
+    approval: &Approval,
+    grounds: Grounds<'_>,
+    act: Act<'_>,
+    step: &Step,
+    question: &Question,
+) -> bool {
+    let granted =
+        approval.ruling.as_ref().is_some_and(|ruling| ruling.decision == Decision::Approved);
+    granted
+        && approval.step_id == step.step_id()
+        && approval.caller.as_ref() == grounds.caller
+        && approval.adapter_id == act.adapter_id
+        && approval.tool() == act.tool
+        && approval.method() == act.method
+        && approval.args_digest == question.args_digest
+        && approval.policy_version == question.policy_version
+        && !approval.is_expired(grounds.now)
+}
+
+fn refused(approval: &Approval) -> Option<Settled> {
+    let ruling = approval.ruling.as_ref()?;
+    let (code, message) = match ruling.decision {
+        Decision::Approved | Decision::Void => return None,
+        Decision::Denied => {
+            let by = ruling.by.as_deref().unwrap_or("somebody");
+            let why = ruling.reason.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            ("APPROVAL_DENIED", format!("{by} did not approve the call{why}"))
+        }
+        Decision::Expired => {
+            let end = &approval.expires_at;
+            ("APPROVAL_EXPIRED", format!("nobody approved the call until {end}"))
+        }
+    };
+    let details = serde_json::json!({
+        "approval_id": approval.approval_id,
+        "by": ruling.by,
+        "reason": ruling.reason,
+        "denied_by": "approval",
+    });
+    Some(Settled::Refused { code, message, details })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::approval::Ruling;
+    use crate::caller::Caller;
+    use crate::clock::Timestamp;
+    use crate::json::{Limits, parse};
+    use crate::policy::Law;
+    use crate::request::{Mode, Policy};
+    use crate::secret::Secrets;
+
+    const ACT: Act<'_> = Act { adapter_id: "shop", tool: "orders", method: "buy" };
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn step(args: &str) -> Step {
+        let plan = format!(
+            r#"[{{"step_id":"s","intent":"i","call":{{"tool":"orders","method":"buy","args":{args}}}}}]"#
+        );
+        Step::read_plan(parse(plan.as_bytes(), Limits::REQUEST).unwrap()).unwrap().remove(0)
+    }
+
+    fn ask() -> Judgement {
+        Judgement::Ask { rule: 3, reason: Some("why".to_owned()) }
+    }
+
+    fn caller() -> Caller {
+        Caller { name: "ci".to_owned(), token_id: Some("t".to_owned()), role: None }
+    }
+
+    /// An approval of this call that was granted, and ends in a moment.
+    fn granted() -> Approval {
+        Approval {
+            approval_id: "a".to_owned(),
+            run_id: "r".to_owned(),
+            step_id: "s".to_owned(),
+            adapter_id: "shop".to_owned(),
+            call: step("{}").call().clone(),
+            args_digest: args_digest(step("{}").args(), None).to_string(),
+            policy_version: Law::default().version(),
+            rule: 3,
+            asked_because: None,
+            caller: Some(caller()),
+            requested_at: Timestamp::from_millis(0).to_string(),
+            expires_at: Timestamp::from_millis(1_001).to_string(),
+            under_way_ms: 0,
+            ruling: Some(ruling(Decision::Approved)),
+        }
+    }
+
+    fn ruling(decision: Decision) -> Ruling {
+        Ruling { decision, by: Some("ada".to_owned()), reason: None, at: String::new() }
+    }
+
+    fn settled(approval: Option<&Approval>, judgement: Judgement, redacted: bool) -> String {
+        let (law, secrets, caller) = (Law::default(), Secrets::empty(), caller());
+        let grounds = Grounds {
+            mode: Mode::Apply,
+            policy: Policy::default(),
+            law: &law,
+            caller: Some(&caller),
+            secrets: &secrets,
+            approval,
+            redacted,
+            now: NOW,
+        };
+        match settle(grounds, judgement, ACT, &step("{}")) {
+            Settled::Granted => "granted".to_owned(),
+            Settled::Ask(Question { rule, reason, args_digest: digest, policy_version }) => {
+                assert_eq!((rule, reason.as_deref()), (3, Some("why")));
+                assert_eq!(digest, args_digest(step("{}").args(), None).to_string());
+                assert_eq!(policy_version, law.version());
+                "ask".to_owned()
+            }
+            Settled::Refused { code, .. } => code.to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_an_approval_of_exactly_this_call_lets_it_through() {
+        assert_eq!(settled(None, Judgement::Allow, false), "granted");
+        assert_eq!(settled(None, ask(), false), "ask");
+        assert_eq!(settled(None, ask(), true), "APPROVAL_IMPOSSIBLE");
+        assert_eq!(settled(Some(&granted()), ask(), false), "granted");
+        let text = str::to_owned;
+        let call = |key: &str| {
+            let mut call = granted().call;
+            call.insert(key, "other");
+            call
+        };
+        let others = [
+            Approval { step_id: text("t"), ..granted() },
+            Approval { adapter_id: text("other"), ..granted() },
+            Approval { call: call("tool"), ..granted() },
+            Approval { call: call("method"), ..granted() },
+            Approval {
+                args_digest: args_digest(step(r#"{"a":1}"#).args(), None).to_string(),
+                ..granted()
+            },
+            Approval { policy_version: text("other"), ..granted() },
+            Approval { caller: None, ..granted() },
+            Approval { caller: Some(Caller { token_id: None, ..caller() }), ..granted() },
+            Approval { expires_at: NOW.to_string(), ..granted() },
+            Approval { ruling: None, ..granted() },
+            Approval { ruling: Some(ruling(Decision::Void)), ..granted() },
+        ];
+        for other in others {
+            assert_eq!(settled(Some(&other), ask(), false), "ask", "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_no_holds_also_where_nobody_would_be_asked_any_more() {
+        let cases =
+            [(Decision::Denied, "APPROVAL_DENIED"), (Decision::Expired, "APPROVAL_EXPIRED")];
+        for (decision, code) in cases {
+            let approval = Approval { ruling: Some(ruling(decision)), ..granted() };
+            for judgement in [ask(), Judgement::Allow] {
+                assert_eq!(settled(Some(&approval), judgement, false), code);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What came of a run of one step, in the words of the protocol.
+
+use nexus_router_sdk::code;
+use rmcp::model::{
+    CallToolResult, ContentBlock, ErrorCode, ErrorData, InputRequests, JsonObject, MetaObject,
+    ResultType,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::outcome::{Outcome, StepError};
+
+/// What a step gave.
+pub(super) enum Gave {
+    /// An output.
+    Output(JsonObject),
+    /// A failure that was to be expected.
+    Failure(StepError),
+    /// Questions to the caller.
+    Questions(Questions),
+}
+
+/// What a call asks its caller.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) requests: InputRequests,
+    /// What the adapter wants to hear again with the answers.
+    pub(super) state: Option<String>,
+}
+
+/// Reads what came of the only step of a run.
+pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
+    let data = |code: &str| Some(json!({ "code": code, "run_id": outcome.run_id }));
+    let step = outcome.results.first();
+    let Some(error) = step.and_then(|step| step.error.as_ref()) else {
+        if let Some((code, message)) = &outcome.error {
+            return Err(ErrorData::new(super::REFUSED, message.clone(), data(code)));
+        }
+        let mut output = step.map(|step| step.output.to_serde()).unwrap_or_default();
+        // The record says which adapter answered; callers asked a tool.
+        output.remove("adapter_id");
+        return Ok(Gave::Output(output));
+    };
+    let details = Value::Object(error.details.to_serde());
+    match error.code.as_str() {
+        code::INPUT_REQUIRED => {
+            let requests = serde_json::from_value(details["requests"].clone());
+            let requests = requests.map_err(|problem| {
+                let message = format!("the adapter asks what cannot be asked: {problem}");
+                ErrorData::internal_error(message, data(code::INPUT_REQUIRED))
+            })?;
+            let state = details["state"].as_str().map(str::to_owned);
+            Ok(Gave::Questions(Questions { requests, state }))
+        }
+        code::CLIENT_CAPABILITY_MISSING => {
+            let required = match &details["required"] {
+                Value::Object(required) => Value::Object(required.clone()),
+                _ => json!({}),
+            };
+            let data = json!({ "requiredCapabilities": required, "run_id": outcome.run_id });
+            let message = "Missing required client capability";
+            Err(ErrorData::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, message, Some(data)))
+        }
+        code if is_denial(&details) => {
+            Err(ErrorData::new(ErrorCode::INVALID_PARAMS, error.message.clone(), data(code)))
+        }
+        _ => Ok(Gave::Failure(error.clone())),
+    }
+}
+
+/// Says whether the call was not let through, rather than failed.
+fn is_denial(details: &Value) -> bool {
+    ["rule", "role", "operator", "capability", "policy"]
+        .iter()
+        .any(|by| details["denied_by"].as_str() == Some(by))
+}
+
+/// Makes the result of a tool.
+pub(super) fn result(
+    outcome: &Outcome,
+    content: bool,
+    gave: Result<JsonObject, StepError>,
+) -> Result<CallToolResult, ErrorData> {
+    let mut result = match gave {
+        Ok(output) if content => typed(output)?,
+        Ok(output) => CallToolResult::structured(Value::Object(output)),
+        Err(error) => {
+            let text = format!("{}: {}", error.code, error.message);
+            CallToolResult::error(vec![ContentBlock::text(text)])
+        }
+    };
+    result.result_type = Some(ResultType::COMPLETE);
+    let meta = result.meta.get_or_insert_with(MetaObject::new);
+    meta.insert("nexus-router/runId".to_owned(), outcome.run_id.as_str().into());
+    Ok(result)
+}
+
+/// Makes the result of a whole plan.
+pub(super) fn whole(outcome: &Outcome) -> CallToolResult {
+    CallToolResult::structured(outcome.to_json().to_serde())
+}
+
+/// Reads an output that is promised to be a result of the protocol.
+pub(super) fn typed<T: DeserializeOwned>(output: JsonObject) -> Result<T, ErrorData> {
+    serde_json::from_value(Value::Object(output)).map_err(|error| {
+        let message = format!("the adapter's output is not the result that it promises: {error}");
+        ErrorData::internal_error(message, Some(json!({ "code": "OUTPUT_INVALID" })))
+    })
+}
+
+/// Tells a failure that is no result of a tool.
+pub(super) fn failure(outcome: &Outcome, error: &StepError, name: &str) -> ErrorData {
+    let kind = match error.code.as_str() {
+        code::NOT_FOUND => ErrorCode::RESOURCE_NOT_FOUND,
+        code::INVALID_ARGUMENT | "ARGUMENTS_INVALID" => ErrorCode::INVALID_PARAMS,
+        _ => ErrorCode::INTERNAL_ERROR,
+    };
+    let mut data = json!({ "code": error.code, "run_id": outcome.run_id });
+    if kind == ErrorCode::RESOURCE_NOT_FOUND {
+        data["uri"] = name.into();
+    }
+    ErrorData::new(kind, error.message.clone(), Some(data))
+}

@@ -1,0 +1,166 @@
+//! Calls that wait for a person: followed as a task, or waited for as long as the caller does.
+
+use std::time::Duration;
+
+use rmcp::model::{ErrorCode, ErrorData, InputRequest, InputRequests};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
+
+use super::{Asker, Handler, refused_with};
+use crate::access::Scope;
+use crate::caller::Caller;
+use crate::outcome::{Outcome, Waiting};
+use crate::router::Answer;
+use crate::store::Status;
+
+/// So much of the arguments is shown to the person who decides.
+const SHOWN: usize = 1000;
+/// How often it is seen whether a person has decided.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl Handler {
+    /// Waits until a run that waits for a person is over, or the caller is gone; then it is ended.
+    pub(super) async fn wait_out(
+        &self,
+        context: &RequestContext<RoleServer>,
+        asker: &Asker,
+        run_id: &str,
+    ) -> Result<Outcome, ErrorData> {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = context.ct.cancelled() => {
+                    self.stop_waiting(asker, run_id).await?;
+                    return Err(ErrorData::internal_error("the call was cancelled", None));
+                }
+                () = self.service().draining() => {
+                    let hint = "the run goes on waiting; ask for it by its id";
+                    let message = format!("run {run_id} waits for a person, and the router stops");
+                    return Err(refused_with(super::REFUSED, "DRAINING", message, hint));
+                }
+            }
+            let log = self.log(run_id).await?;
+            let outcome = log.as_ref().map(Outcome::of_log);
+            match outcome {
+                Some(outcome) if outcome.status == Status::Running => {}
+                Some(outcome) => return Ok(outcome),
+                None => return Err(ErrorData::internal_error("the run is gone", None)),
+            }
+        }
+    }
+
+    /// Ends a run that waits for a person.
+    pub(super) async fn stop_waiting(&self, asker: &Asker, run_id: &str) -> Result<(), ErrorData> {
+        let router = self.service().router();
+        let name = Some(asker.bearer.caller.name.as_str());
+        let ended = router.cancel_waiting(run_id, name, |_| true).await;
+        if ended.map_err(|error| self.failed(&error))? == Some(true) {
+            self.record_cancelled(asker, run_id);
+            return Ok(());
+        }
+        // Somebody decided meanwhile, and it goes on.
+        self.cancel_run(asker, run_id).await
+    }
+
+    /// Says whether the caller is asked itself about a call that waits. Whoever asked for the call is, if the
+    /// operator trusts clients to ask a person: an agent must not answer for one, whatever its token may.
+    pub(super) fn may_decide(&self, asker: &Asker, owner: Option<&Caller>) -> bool {
+        let own = owner.is_some_and(|owner| *owner == asker.bearer.caller);
+        match own {
+            true => self.service().standing().law.approvals.by_caller,
+            false => asker.bearer.may(Scope::Admin),
+        }
+    }
+
+    /// Decides as the person at the client says.
+    pub(super) async fn decide(
+        &self,
+        asker: &Asker,
+        approval_id: &str,
+        response: &Value,
+    ) -> Result<(), ErrorData> {
+        self.require(asker, Scope::Run, "tasks/update")?;
+        let approve = response["content"]["approve"].as_bool();
+        let answer = match (response["action"].as_str(), approve) {
+            (Some("accept"), Some(true)) => Answer::Approve,
+            (Some("accept"), Some(false)) | (Some("decline"), _) => Answer::Deny,
+            // Nobody said yes or no.
+            _ => return Ok(()),
+        };
+        let reason = response["content"]["reason"].as_str().filter(|reason| !reason.is_empty());
+        let decided = self.service().decide(&asker.bearer, approval_id, answer, reason).await;
+        decided.map(drop).map_err(|error| {
+            let mut error = self.failed(&error);
+            error.code = ErrorCode::INVALID_PARAMS;
+            error
+        })
+    }
+}
+
+/// Returns the name of the question about an approval. Each has its own, so that no answer serves two.
+pub(super) fn name(approval_id: &str) -> String {
+    format!("approval-{approval_id}")
+}
+
+/// Puts the question to the person at the client.
+pub(super) fn question(waiting: &Waiting) -> InputRequests {
+    let Waiting { tool, method, adapter_id, reason, expires_at, .. } = waiting;
+    let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let args = crate::json::to_canonical(&waiting.args.clone().into());
+    let args: String = args.chars().take(SHOWN).collect();
+    let message = format!(
+        "May {tool}.{method} of adapter '{adapter_id}' be called with {args}{why}? It can be answered until \
+         {expires_at}."
+    );
+    let request = json!({
+        "method": "elicitation/create",
+        "params": {
+            "mode": "form",
+            "message": message,
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "approve": { "type": "boolean", "title": "Approve the call" },
+                    "reason": { "type": "string", "title": "Why" },
+                },
+                "required": ["approve"],
+            },
+        },
+    });
+    let request: Option<InputRequest> = serde_json::from_value(request).ok();
+    request.into_iter().map(|request| (name(&waiting.approval_id), request)).collect()
+}
+
+/// Says what a task waits for, for those who cannot decide it.
+pub(super) fn told(waiting: &Waiting) -> String {
+    let Waiting { approval_id, expires_at, reason, .. } = waiting;
+    let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("waits for a person's approval {approval_id} until {expires_at}{why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_is_one_of_the_protocol() {
+        let waiting = Waiting {
+            approval_id: "a1".to_owned(),
+            step_id: "call".to_owned(),
+            adapter_id: "shop".to_owned(),
+            tool: "order".to_owned(),
+            method: "delete".to_owned(),
+            reason: Some("it is final".to_owned()),
+            expires_at: "2026-11-16T00:00:00.000Z".to_owned(),
+            args: [("id".to_owned(), 7.into())].into_iter().collect(),
+        };
+        let asked = serde_json::to_value(question(&waiting)).unwrap();
+        let asked = &asked["approval-a1"];
+        assert_eq!(asked["method"], "elicitation/create");
+        let message = asked["params"]["message"].as_str().unwrap();
+        for part in ["order.delete", "it is final", r#"{"id":7}"#] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert!(told(&waiting).contains("a1"));
+    }
+}

@@ -1,0 +1,172 @@
+//! The protocol over HTTP: sessions of the older era, each of one caller, and requests that stand alone.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use rmcp::model::ErrorCode;
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
+use tower_service::Service as _;
+
+use super::sessions::{self, Refused, Sessions};
+use super::{Asker, Handler, Shared};
+use crate::service::Service;
+
+/// What a caller gets.
+pub type Reply = Response<BoxBody<Bytes, Infallible>>;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How often it is seen whether the last call is over when the daemon stops.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a client may take to finish its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// The protocol over HTTP.
+pub struct Endpoint {
+    service: Service,
+    protocol: StreamableHttpService<Handler, LocalSessionManager>,
+    sessions: Arc<Sessions>,
+}
+
+impl Endpoint {
+    /// Makes the endpoint of a daemon.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn new(service: &Service) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::new(service.clone())?);
+        let mut settings = SessionConfig::default();
+        settings.keep_alive = None;
+        // With less room, calls and answers of one session wait for each other.
+        settings.channel_capacity = 4 * 1024;
+        settings.init_timeout = Some(HANDSHAKE);
+        let mut manager = LocalSessionManager::default();
+        manager.session_config = settings;
+        let manager = Arc::new(manager);
+        let stop = CancellationToken::new();
+        // Hosts and origins are looked at before, for all routes alike, and so is the size of a body.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_json_response(true)
+            .with_max_request_body_bytes(usize::MAX)
+            .with_cancellation_token(stop.clone());
+        let handlers = move || Ok(Handler::new(&shared, None));
+        let protocol = StreamableHttpService::new(handlers, Arc::clone(&manager), config);
+        let sessions = Arc::new(Sessions::default());
+        let counted = Arc::downgrade(&sessions);
+        service.count_sessions_by(move || counted.upgrade().map_or(0, |open| open.count()));
+        drop(tokio::spawn(sessions::reap(service.clone(), Arc::downgrade(&sessions), manager)));
+        drop(tokio::spawn(end(service.clone(), stop)));
+        Ok(Self { service: service.clone(), protocol, sessions })
+    }
+
+    /// Answers a request of somebody who is known.
+    pub async fn answer(&self, request: Request<Bytes>, asker: Asker) -> Reply {
+        let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
+        let session = session.map(str::to_owned);
+        let open = match &session {
+            Some(id) => match self.sessions.begin(id, &asker.bearer.caller) {
+                Err(Refused::Unknown) => {
+                    return plain(StatusCode::NOT_FOUND, "there is no such session");
+                }
+                Err(Refused::Busy) => {
+                    let text = "too much of the session is under way";
+                    return plain(StatusCode::SERVICE_UNAVAILABLE, text);
+                }
+                Ok(open) => Some(open),
+            },
+            None => None,
+        };
+        let caller = asker.bearer.caller.clone();
+        if request.method() == Method::POST {
+            match Message::read(request.body()) {
+                Err((code, message)) => return error(code, message),
+                Ok(message) if open.is_none() && message.method == "initialize" => {
+                    if !self.sessions.has_room(&caller, self.service.standing().mcp.sessions) {
+                        let text = "there are too many sessions";
+                        return plain(StatusCode::SERVICE_UNAVAILABLE, text);
+                    }
+                }
+                Ok(_) => {}
+            }
+        }
+        let ends = request.method() == Method::DELETE;
+        let mut request = request.map(Full::new);
+        request.extensions_mut().insert(asker);
+        let mut protocol = self.protocol.clone();
+        let Ok(mut reply) = protocol.call(request).await;
+        if let (true, StatusCode::ACCEPTED, Some(id)) = (ends, reply.status(), &session) {
+            self.sessions.remove(id);
+            // It is done already; clients take 202 for a failure.
+            *reply.status_mut() = StatusCode::NO_CONTENT;
+        }
+        let made = reply.headers().get(SESSION).and_then(|id| id.to_str().ok());
+        match (made, open) {
+            (Some(id), None) => self.sessions.add(id, caller),
+            (_, Some(open)) => return reply.map(|body| sessions::held(body, open)),
+            (None, None) => {}
+        }
+        reply
+    }
+}
+
+/// What a message is. That stands in the body, whatever its headers say.
+#[derive(serde::Deserialize)]
+struct Message<'a> {
+    /// Empty in an answer of the client.
+    #[serde(borrow, default)]
+    method: Cow<'a, str>,
+}
+
+impl<'a> Message<'a> {
+    /// Reads a message, or tells the error of the protocol.
+    fn read(body: &'a Bytes) -> Result<Self, (ErrorCode, &'static str)> {
+        // A list would be taken for the members of a message in their order.
+        let object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let none = (ErrorCode::INVALID_REQUEST, "this is no message; batches are not taken");
+        match serde_json::from_slice(body) {
+            Ok(message) if object => Ok(message),
+            Err(error) if error.is_syntax() || error.is_eof() => {
+                Err((ErrorCode::PARSE_ERROR, "this is no JSON"))
+            }
+            _ => Err(none),
+        }
+    }
+}
+
+/// Answers what is no message.
+fn error(code: ErrorCode, message: &'static str) -> Reply {
+    let error = serde_json::json!({
+        "jsonrpc": "2.0", "error": { "code": code.0, "message": message },
+    });
+    let mut reply = Response::new(BoxBody::new(Full::new(Bytes::from(error.to_string()))));
+    *reply.status_mut() = StatusCode::BAD_REQUEST;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    reply
+}
+
+/// Ends streams that wait for nothing when the daemon stops, and leaves calls their time.
+async fn end(service: Service, stop: CancellationToken) {
+    service.draining().await;
+    while service.router().runs_in_flight() > 0 {
+        tokio::time::sleep(PAUSE).await;
+    }
+    stop.cancel();
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Reply {
+    let mut reply = Response::new(BoxBody::new(Full::new(Bytes::from_static(text.as_bytes()))));
+    *reply.status_mut() = status;
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply
+}

@@ -1,0 +1,177 @@
+//! Tells callers of changes: sessions as long as they last, and listeners of the stateless era.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nexus_router_sdk::Catalog;
+use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, RequestContext, RoleServer, SubscriptionContext};
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{Asker, Handler, REFUSED, refused};
+use crate::service::Service;
+
+/// So many resources can be followed at once.
+pub(super) const FOLLOWED: usize = 1000;
+
+/// What lasts as long as a session.
+pub(super) struct Session {
+    /// Ends what was begun for the session when it is gone.
+    gone: CancellationToken,
+    _guard: DropGuard,
+    /// The resources that it follows.
+    followed: std::sync::Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        let gone = CancellationToken::new();
+        Self { _guard: gone.clone().drop_guard(), gone, followed: std::sync::Arc::default() }
+    }
+}
+
+fn lock(followed: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> {
+    followed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Handler {
+    /// Tells a session of changes for as long as it lasts.
+    pub(super) fn tell_session(&self, peer: Peer<RoleServer>) {
+        let (service, gone) = (self.service().clone(), self.session.gone.clone());
+        let followed = std::sync::Arc::clone(&self.session.followed);
+        drop(tokio::spawn(async move {
+            let mut changes = service.offers_changed();
+            let mut updates = service.resources_updated();
+            drop(service);
+            let mut before = *changes.borrow_and_update();
+            loop {
+                let told = tokio::select! {
+                    () = gone.cancelled() => return,
+                    changed = changes.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        let now = *changes.borrow_and_update();
+                        let told = async {
+                            if now.tools != before.tools {
+                                peer.notify_tool_list_changed().await?;
+                            }
+                            if now.prompts != before.prompts {
+                                peer.notify_prompt_list_changed().await?;
+                            }
+                            if now.resources != before.resources {
+                                peer.notify_resource_list_changed().await?;
+                            }
+                            Ok(())
+                        };
+                        let told = told.await;
+                        before = now;
+                        told
+                    }
+                    updated = updates.recv() => match updated {
+                        Ok(uri) if lock(&followed).contains(&*uri) => {
+                            let param = ResourceUpdatedNotificationParam::new(&*uri);
+                            peer.notify_resource_updated(param).await
+                        }
+                        Ok(_) | Err(RecvError::Lagged(_)) => Ok(()),
+                        Err(RecvError::Closed) => return,
+                    },
+                };
+                let told: Result<(), rmcp::ServiceError> = told;
+                if told.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+
+    /// Follows a resource in a session.
+    pub(super) async fn follow_in_session(
+        &self,
+        context: &RequestContext<RoleServer>,
+        uri: String,
+    ) -> Result<(), ErrorData> {
+        let asker = self.asker(context)?;
+        if lock(&self.session.followed).len() >= FOLLOWED {
+            return Err(refused(REFUSED, "OVERLOADED", "too many resources are followed"));
+        }
+        self.follow(context, &asker, &uri, Catalog::SUBSCRIBE).await?;
+        lock(&self.session.followed).insert(uri);
+        Ok(())
+    }
+
+    /// Follows a resource in a session no longer.
+    pub(super) async fn leave_in_session(
+        &self,
+        context: &RequestContext<RoleServer>,
+        uri: &str,
+    ) -> Result<(), ErrorData> {
+        let asker = self.asker(context)?;
+        if lock(&self.session.followed).remove(uri) {
+            self.follow(context, &asker, uri, Catalog::UNSUBSCRIBE).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells one listener of what it asked for, until it goes or the daemon stops.
+    pub(super) async fn tell_listener(
+        &self,
+        context: SubscriptionContext,
+    ) -> Result<(), ErrorData> {
+        let service: Service = self.service().clone();
+        let Some(_counted) = service.stream() else {
+            return Err(refused(REFUSED, "OVERLOADED", "too many streams are open"));
+        };
+        let asker: Asker = self.asker(context.request_context())?;
+        // From the very first: the listener was told already that it hears of everything.
+        let mut changes = service.offers_changed();
+        let mut updates = service.resources_updated();
+        let mut before = *changes.borrow_and_update();
+        let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let uris: BTreeSet<String> = uris.into_iter().collect();
+        for uri in &uris {
+            self.follow(context.request_context(), &asker, uri, Catalog::SUBSCRIBE).await?;
+        }
+        let wants = |kind: Option<bool>| kind == Some(true);
+        let filter: SubscriptionFilter = context.accepted().clone();
+        let sink = context.sink();
+        loop {
+            let told = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                () = service.draining() => return Ok(()),
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let now = *changes.borrow_and_update();
+                    let told = async {
+                        if now.tools != before.tools && wants(filter.tools_list_changed) {
+                            sink.notify_tool_list_changed().await?;
+                        }
+                        if now.prompts != before.prompts && wants(filter.prompts_list_changed) {
+                            sink.notify_prompt_list_changed().await?;
+                        }
+                        if now.resources != before.resources && wants(filter.resources_list_changed) {
+                            sink.notify_resource_list_changed().await?;
+                        }
+                        Ok(())
+                    };
+                    let told = told.await;
+                    before = now;
+                    told
+                }
+                updated = updates.recv() => match updated {
+                    Ok(uri) if uris.contains(&*uri) => {
+                        sink.notify_resource_updated(&*uri).await
+                    }
+                    Ok(_) | Err(RecvError::Lagged(_)) => Ok(()),
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+            };
+            if told.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}

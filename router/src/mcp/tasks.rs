@@ -1,0 +1,324 @@
+//! Tasks: runs that somebody follows. They are in the store before their caller hears of them.
+//!
+//! A call that asks its caller something is over, and goes on as another run when there is an answer. The
+//! runs of a task are found one by the other: each has an idempotency key that names the task and its turn.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CreateTaskResult, DetailedTask, ErrorCode, ErrorData, GetTaskResult, InputResponses,
+    JsonObject, Task, TaskPayload, TaskStatus,
+};
+use serde_json::{Value, json};
+
+use super::answer::{self, Gave, Questions};
+use super::approving;
+use super::asking::add_answers;
+use super::{Asker, Handler, refused};
+use crate::access::Scope;
+use crate::caller::Caller;
+use crate::event::{Failure, Line};
+use crate::outcome::{Outcome, Recorded, StepStatus, Waiting};
+use crate::policy::Act;
+use crate::request::{Mode, Step};
+use crate::router::{Accepted, Canceller, Submission};
+use crate::store::{Log, Status};
+use crate::toolspec::OneCall;
+
+/// How often callers had better look.
+const POLL_MS: u64 = 500;
+/// How long an answer waits for what comes of it, so that whoever looks at once sees it.
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// The keys of tasks begin so.
+pub(super) const KEYS: &str = "mcp-task/";
+/// How often it is seen whether a run was taken up that is to be cancelled.
+const LOOKS: usize = 25;
+
+/// A task as the store has it.
+struct Found {
+    task_id: String,
+    /// When it was made.
+    created_at: String,
+    /// The last of its runs.
+    log: Log,
+    /// How many runs came before that.
+    turn: usize,
+    /// Who asked for it.
+    owner: Option<Caller>,
+}
+
+/// Where a task stands.
+enum Stands {
+    Working(Option<String>),
+    /// For a person.
+    Waits(Box<Waiting>),
+    Asks(Questions),
+    Completed(JsonObject),
+    Failed(ErrorData),
+    Cancelled,
+}
+
+impl Handler {
+    /// Makes the handle of a run that is in the store.
+    pub(super) async fn new_task(&self, run_id: &str) -> Result<CreateTaskResult, ErrorData> {
+        let log = self.log(run_id).await?.ok_or_else(|| no_task(run_id))?;
+        let created_at = log.record.header.created_at.clone();
+        let found = Found { task_id: run_id.to_owned(), created_at, log, turn: 0, owner: None };
+        // Whoever gets the handle asks for the rest with it.
+        Ok(CreateTaskResult::new(found.task(TaskStatus::Working, None)))
+    }
+
+    /// Tells how a task does.
+    pub(super) async fn task(
+        &self,
+        asker: &Asker,
+        task_id: &str,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let found = self.find_task(asker, task_id).await?;
+        let (payload, message) = match self.stands(asker, &found) {
+            Stands::Working(message) => (TaskPayload::Working, message),
+            Stands::Waits(waiting) => {
+                let message = Some(approving::told(&waiting));
+                let input_requests = approving::question(&waiting);
+                (TaskPayload::InputRequired { input_requests }, message)
+            }
+            Stands::Asks(questions) => {
+                (TaskPayload::InputRequired { input_requests: questions.requests }, None)
+            }
+            Stands::Completed(result) => (TaskPayload::Completed { result }, None),
+            Stands::Failed(error) => {
+                let error = serde_json::to_value(error).unwrap_or_default();
+                let error = error.as_object().cloned().unwrap_or_default();
+                (TaskPayload::Failed { error }, None)
+            }
+            Stands::Cancelled => (TaskPayload::Cancelled, None),
+        };
+        let task = found.task(payload.status(), message);
+        Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+    }
+
+    /// Answers what a task asks. What it does not ask, or no longer, is passed over.
+    pub(super) async fn answer_task(
+        &self,
+        asker: &Asker,
+        task_id: &str,
+        responses: InputResponses,
+    ) -> Result<(), ErrorData> {
+        let found = self.find_task(asker, task_id).await?;
+        let questions = match self.stands(asker, &found) {
+            Stands::Asks(questions) => questions,
+            Stands::Waits(waiting) => {
+                let response = responses.get(&approving::name(&waiting.approval_id));
+                let Some(response) = response else { return Ok(()) };
+                return self.decide(asker, &waiting.approval_id, response).await;
+            }
+            _ => return Ok(()),
+        };
+        let asked = |name: &String| questions.requests.contains_key(name);
+        let answers: JsonObject = responses
+            .into_iter()
+            .filter(|(name, answer)| asked(name) && answer.is_object())
+            .collect();
+        if answers.is_empty() {
+            return Ok(());
+        }
+        // The call is made in the name of whoever asked for it, who alone can answer for it.
+        if found.owner.as_ref() != Some(&asker.bearer.caller) {
+            return Err(no_task(task_id));
+        }
+        self.require(asker, Scope::Apply, "tasks/update")?;
+        self.go_on(&found, &answers, questions.state.as_deref(), |_| {}).await
+    }
+
+    /// Asks a task to end.
+    pub(super) async fn cancel_task_of(
+        &self,
+        asker: &Asker,
+        task_id: &str,
+    ) -> Result<(), ErrorData> {
+        self.require(asker, Scope::Run, "tasks/cancel")?;
+        let found = self.find_task(asker, task_id).await?;
+        let run_id = &found.log.record.header.run_id;
+        match self.stands(asker, &found) {
+            Stands::Working(_) | Stands::Waits(_) if found.waits() => {
+                self.stop_waiting(asker, run_id).await
+            }
+            Stands::Working(_) => self.cancel_run(asker, run_id).await,
+            // There is no run to cancel, so one is made that is cancelled at once.
+            Stands::Asks(_) => {
+                self.go_on(&found, &JsonObject::new(), None, Canceller::cancel).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Cancels a run that is under way. One that its process left behind is perhaps not taken up yet.
+    pub(super) async fn cancel_run(&self, asker: &Asker, run_id: &str) -> Result<(), ErrorData> {
+        for _ in 0..LOOKS {
+            if self.service().router().cancel(run_id) {
+                self.record_cancelled(asker, run_id);
+                return Ok(());
+            }
+            let log = self.log(run_id).await?;
+            if log.is_none_or(|log| log.record.progress.status != Status::Running) {
+                return Ok(());
+            }
+            tokio::time::sleep(MOMENT).await;
+        }
+        let message = format!("run {run_id} is not carried out by this router");
+        Err(refused(super::REFUSED, "RUN_NOT_CANCELLABLE", message))
+    }
+
+    /// Makes the call of a task again, with answers.
+    async fn go_on(
+        &self,
+        found: &Found,
+        answers: &JsonObject,
+        state: Option<&str>,
+        begin: impl FnOnce(&Canceller),
+    ) -> Result<(), ErrorData> {
+        if self.service().is_draining() {
+            return Err(refused(super::REFUSED, "DRAINING", "the router is about to stop"));
+        }
+        let recorded = Recorded::read(&found.log);
+        let lost = || {
+            let message = "the call cannot be made again: its arguments were not recorded in full";
+            refused(super::REFUSED, "TASK_UNRESUMABLE", message)
+        };
+        if recorded.redacted {
+            return Err(lost());
+        }
+        let plan = recorded.plan.into_iter().map(crate::json::Value::Object).collect::<Vec<_>>();
+        let plan = Step::read_plan(plan.into()).map_err(|_| lost())?;
+        let [step] = &plan[..] else { return Err(lost()) };
+        let adapter_id = step.dispatch().adapter_id().unwrap_or_default();
+        let mut interaction = step.interaction().cloned().unwrap_or_default();
+        add_answers(&mut interaction, answers, state);
+        let call = OneCall {
+            goal: &found.log.record.header.goal,
+            act: Act { adapter_id, tool: step.tool(), method: step.method() },
+            timeout: step.timeout(),
+            interaction: Some(interaction),
+        };
+        let key = key(&found.task_id, found.turn + 1);
+        let request = call.request(Mode::Apply, step.args().clone(), Some(&key));
+        let request = request.map_err(|_| lost())?;
+        let mut submission = Submission::from(request);
+        if let Some(owner) = &found.owner {
+            submission = submission.by(Arc::new(owner.clone()));
+        }
+        begin(&submission.canceller());
+        let accepted = self.service().router().accept(submission).await;
+        match accepted {
+            Ok(Accepted::UnderWay(mut run)) => {
+                drop(tokio::time::timeout(MOMENT, run.outcome()).await);
+                Ok(())
+            }
+            // Somebody else was quicker with an answer, or it is over: whoever looks will see.
+            Ok(Accepted::Over(_)) | Err(crate::router::Error::KeyTaken { .. }) => Ok(()),
+            Err(crate::router::Error::Bug { .. }) => Ok(()),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    /// Finds a task of the caller; an administrator finds any.
+    async fn find_task(&self, asker: &Asker, task_id: &str) -> Result<Found, ErrorData> {
+        let mut log = self.log(task_id).await?.ok_or_else(|| no_task(task_id))?;
+        let owner = Recorded::read(&log).caller.as_ref().and_then(Caller::read);
+        let own = owner.as_ref() == Some(&asker.bearer.caller);
+        if !own && !asker.bearer.may(Scope::Admin) {
+            // Who asks for a task of others learns nothing, not even that it is there.
+            return Err(no_task(task_id));
+        }
+        let created_at = log.record.header.created_at.clone();
+        let mut turn = 0;
+        while asks(&log) {
+            let next = self.run_of_key(owner.as_ref(), &key(task_id, turn + 1)).await?;
+            let Some(next) = next else { break };
+            log = self.log(&next).await?.ok_or_else(|| no_task(task_id))?;
+            turn += 1;
+        }
+        Ok(Found { task_id: task_id.to_owned(), created_at, log, turn, owner })
+    }
+
+    fn stands(&self, asker: &Asker, found: &Found) -> Stands {
+        let outcome = Outcome::of_log(&found.log);
+        if outcome.status == Status::Running {
+            return match outcome.waiting {
+                Some(waiting) if self.may_decide(asker, found.owner.as_ref()) => {
+                    Stands::Waits(Box::new(waiting))
+                }
+                Some(waiting) => Stands::Working(Some(approving::told(&waiting))),
+                None => Stands::Working(None),
+            };
+        }
+        if outcome.reason.as_deref() == Some("cancelled") {
+            return Stands::Cancelled;
+        }
+        if outcome.reason.as_deref() == Some(Failure::BUG) {
+            let failed = outcome.results.iter().rfind(|step| step.status == StepStatus::Error);
+            let error = failed.and_then(|step| step.error.as_ref());
+            let (code, message) = error.map_or(("BUG_ERROR", "the adapter is broken"), |error| {
+                (&*error.code, &*error.message)
+            });
+            let data = json!({ "code": code, "run_id": outcome.run_id });
+            return Stands::Failed(ErrorData::internal_error(message.to_owned(), Some(data)));
+        }
+        let name = found.log.record.header.goal.strip_prefix("call ");
+        let standing = self.service().standing();
+        let spec = name.and_then(|name| standing.tools.get(name));
+        let Some(spec) = spec.filter(|_| outcome.plan.len() == 1) else {
+            return Stands::completed(answer::whole(&outcome));
+        };
+        let content = spec.definition.content;
+        let result = match answer::read(&outcome) {
+            Ok(Gave::Output(output)) => answer::result(&outcome, content, Ok(output)),
+            Ok(Gave::Failure(error)) => answer::result(&outcome, content, Err(error)),
+            Ok(Gave::Questions(questions)) => return Stands::Asks(questions),
+            Err(error) => Err(error),
+        };
+        result.map_or_else(Stands::Failed, Stands::completed)
+    }
+}
+
+impl Stands {
+    fn completed(result: rmcp::model::CallToolResult) -> Self {
+        match serde_json::to_value(result) {
+            Ok(Value::Object(result)) => Self::Completed(result),
+            _ => Self::Failed(ErrorData::internal_error("the result cannot be written", None)),
+        }
+    }
+}
+
+impl Found {
+    /// Says whether it waits for a person.
+    fn waits(&self) -> bool {
+        self.log.record.waits
+    }
+
+    fn task(&self, status: TaskStatus, message: Option<String>) -> Task {
+        let last = self.log.lines().last().and_then(|line| Line::read(line).ok());
+        let updated = last.map_or_else(|| self.created_at.clone(), |last| last.ts.to_string());
+        let mut task = Task::new(&*self.task_id, status, &*self.created_at, updated);
+        task.status_message = message;
+        task.with_poll_interval_ms(POLL_MS)
+    }
+}
+
+/// Says whether a run ended with a question to its caller.
+fn asks(log: &Log) -> bool {
+    log.record.progress.status == Status::Failed
+        && matches!(answer::read(&Outcome::of_log(log)), Ok(Gave::Questions(_)))
+}
+
+/// Returns the idempotency key of a turn of a task.
+fn key(task_id: &str, turn: usize) -> String {
+    format!("{KEYS}{task_id}/{turn}")
+}
+
+fn no_task(task_id: &str) -> ErrorData {
+    let shown: String = task_id.chars().take(128).collect();
+    let message = format!("there is no task {shown}");
+    refused(ErrorCode::INVALID_PARAMS, "UNKNOWN_TASK", message)
+}

@@ -1,0 +1,37 @@
+//! What is hinted of an operation: advice of whoever made it, by which rules may go.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Annotation, Property};
+
+/// What is hinted of an operation. What is absent counts as MCP has it: the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hint {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// What it changes may be lost.
+    pub destructive: Option<bool>,
+    /// To do it twice is as good as once.
+    pub idempotent: Option<bool>,
+    /// It reaches things that nobody here knows.
+    pub open_world: Option<bool>,
+}
+
+/// What is hinted of operations: by adapter, tool and method.
+pub type Hints = BTreeMap<(String, String, String), Hint>;
+
+impl Hint {
+    /// Says whether an operation of which this is hinted has a property, or has it not.
+    #[must_use]
+    pub fn fits(self, annotation: Annotation) -> bool {
+        let read_only = self.read_only.unwrap_or(false);
+        let has = match annotation.property {
+            Property::ReadOnly => read_only,
+            // MCP gives it a meaning only for what changes something.
+            Property::Destructive => self.destructive.unwrap_or(!read_only),
+            Property::Idempotent => self.idempotent.unwrap_or(false),
+            Property::OpenWorld => self.open_world.unwrap_or(true),
+        };
+        has == annotation.holds
+    }
+}

@@ -1,0 +1,126 @@
+//! The version of a law: a short digest of everything in it that decides.
+//!
+//! It is the first half of the SHA-256 of a canonical JSON text, behind a word that says what it is of. How
+//! people are asked is no part of it: that does not change what they said yes to.
+
+use std::time::Duration;
+
+use super::{Hint, Law};
+use crate::config::{Annotation, Pattern, Rule};
+use crate::digest::Digest;
+use crate::json::{self, Object, Value};
+use crate::role::ActionClass;
+
+const DOMAIN: &[u8] = b"nexus-router law 1";
+
+impl Law {
+    /// Returns the version: the same for laws that decide the same way, whoever made them and when.
+    #[must_use]
+    pub fn version(&self) -> String {
+        let mut law = Object::new();
+        law.insert("apply", self.apply);
+        law.insert("max_steps", self.max_steps);
+        law.insert("max_run_ms", self.max_run.map(milliseconds));
+        law.insert("rules", self.rules.iter().map(rule).collect::<Vec<_>>());
+        let operation = |(adapter, tool, method): &(String, String, String), more: Value| {
+            let names = [adapter, tool, method].map(|name| Value::from(name.as_str()));
+            Value::Array(names.into_iter().chain([more]).collect())
+        };
+        let classes = self.classes.iter().map(|(key, class)| operation(key, class.name().into()));
+        law.insert("classes", classes.collect::<Vec<_>>());
+        let hints = self.hints.iter().map(|(key, one)| operation(key, hint(*one)));
+        law.insert("hints", hints.collect::<Vec<_>>());
+        let names = self.names.iter().map(|(key, names)| {
+            let names = names.iter().map(|name| Value::from(name.as_str()));
+            operation(key, Value::Array(names.collect()))
+        });
+        law.insert("names", names.collect::<Vec<_>>());
+        let text = json::to_canonical(&law.into());
+        let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
+        version.truncate(32);
+        version
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn rule(rule: &Rule) -> Value {
+    let mut object = Object::new();
+    object.insert("effect", rule.effect.name());
+    let patterns = [
+        ("adapter", &rule.adapter),
+        ("tool", &rule.tool),
+        ("method", &rule.method),
+        ("token", &rule.token),
+    ];
+    for (key, pattern) in patterns {
+        object.insert(key, pattern.as_ref().map(Pattern::as_str));
+    }
+    object.insert("action_class", rule.action_class.map(ActionClass::name));
+    object.insert("annotation", rule.annotation.map(Annotation::name));
+    object.insert("reason", rule.reason.as_deref());
+    object.into()
+}
+
+fn hint(hint: Hint) -> Value {
+    let Hint { read_only, destructive, idempotent, open_world } = hint;
+    [read_only, destructive, idempotent, open_world].map(Value::from).to_vec().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ApprovalSettings, Effect, Property};
+
+    #[test]
+    fn version_changes_with_what_decides_and_with_nothing_else() {
+        let bare = Rule {
+            effect: Effect::Approve,
+            adapter: None,
+            tool: None,
+            method: None,
+            token: None,
+            action_class: None,
+            annotation: None,
+            reason: None,
+        };
+        let law = Law { rules: vec![bare.clone()], ..Law::default() };
+        let version = law.version();
+        assert!(version.len() == 32 && version.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(law.version(), version);
+        let approvals = ApprovalSettings { expire: Duration::from_secs(1), by_caller: true };
+        assert_eq!(Law { approvals, ..law.clone() }.version(), version);
+        let pattern = || Pattern::new("a");
+        let annotation = Some(Annotation { property: Property::ReadOnly, holds: false });
+        let rules = [
+            Rule { effect: Effect::Deny, ..bare.clone() },
+            Rule { adapter: pattern(), ..bare.clone() },
+            Rule { tool: pattern(), ..bare.clone() },
+            Rule { method: pattern(), ..bare.clone() },
+            Rule { token: pattern(), ..bare.clone() },
+            Rule { action_class: Some(ActionClass::RepoOps), ..bare.clone() },
+            Rule { annotation, ..bare.clone() },
+            Rule { reason: Some("a".to_owned()), ..bare.clone() },
+        ];
+        let key = || ("a".to_owned(), "b".to_owned(), "c".to_owned());
+        let mut others: Vec<Law> =
+            rules.into_iter().map(|rule| Law { rules: vec![rule], ..law.clone() }).collect();
+        others.extend([
+            Law { rules: vec![bare.clone(), bare], ..law.clone() },
+            Law { apply: false, ..law.clone() },
+            Law { max_steps: Some(0), ..law.clone() },
+            Law { max_run: Some(Duration::ZERO), ..law.clone() },
+            Law { classes: [(key(), ActionClass::RepoOps)].into(), ..law.clone() },
+            Law { hints: [(key(), Hint::default())].into(), ..law.clone() },
+            Law {
+                hints: [(key(), Hint { read_only: Some(true), ..Hint::default() })].into(),
+                ..law
+            },
+        ]);
+        let versions: std::collections::BTreeSet<String> =
+            others.iter().map(Law::version).chain([version]).collect();
+        assert_eq!(versions.len(), others.len() + 1);
+    }
+}

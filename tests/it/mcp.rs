@@ -1,0 +1,12 @@
+//! The MCP server: both eras, over HTTP and over standard input and output, held against the record.
+
+mod approving;
+mod calls;
+mod changes;
+mod lists;
+mod refusals;
+mod sessions;
+mod soak;
+mod stdio;
+mod support;
+mod tasks;

@@ -1,0 +1,37 @@
+//! Sessions of the older era: of one caller, so many at once, and gone when nobody speaks.
+
+use serde_json::json;
+
+use super::support::{ADAPTERS, Session, answer, call, hello};
+use crate::daemon::support::{Daemon, until};
+
+#[test]
+fn a_session_is_of_one_caller() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let list = answer(&session.ask("tools/list", &json!({})));
+    let result = &list["result"];
+    assert!(result["tools"].as_array().unwrap().len() > 10, "{list}");
+    assert!(result["resultType"].is_null(), "the older era has no such word");
+    let stolen = session.ask("tools/list", &json!({})).by("admin").begin().response();
+    assert_eq!(stolen.status, 404);
+    assert_eq!(session.end(), 204);
+    assert_eq!(session.ask("tools/list", &json!({})).begin().response().status, 404);
+}
+
+#[test]
+fn there_are_so_many_sessions_and_silence_ends_them() {
+    let config = format!("{ADAPTERS}\n[mcp]\nsessions = 6\nsession_idle_ms = 1000\n");
+    let daemon = Daemon::start(&config, &[]);
+    let sessions: Vec<Session<'_>> = (0..3).map(|_| Session::open(&daemon, "apply")).collect();
+    let open = || daemon.metric("nexus_router_mcp_sessions");
+    assert!(open() <= 3.0);
+    // Nobody takes more than half of them; requests that stand alone need none.
+    let refused = hello(&daemon).by("apply").begin().response().status;
+    assert!(refused == 503 || open() < 3.0, "{refused}");
+    assert_eq!(hello(&daemon).by("admin").begin().response().status, 200);
+    call(&daemon, "greet", &json!({ "name": "Ada" }));
+    until("all sessions to end", || (open() == 0.0).then_some(()));
+    assert_eq!(sessions[0].ask("tools/list", &json!({})).begin().response().status, 404);
+    Session::open(&daemon, "apply");
+}
