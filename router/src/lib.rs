@@ -34,6 +34,8 @@ pub mod schema;
 
 pub mod conform;
 
+pub mod interface;
+
 pub mod run;
 
 pub mod store;
