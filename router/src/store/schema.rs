@@ -214,11 +214,6 @@ BEGIN SELECT raise(ABORT, 'approvals are append-only'); END;
 
 /// Says what a file is, without changing it.
 pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
-    // At one moment: another process may be making the tables.
-    let _moment = match connection.is_autocommit() {
-        true => Some(connection.unchecked_transaction()?),
-        false => None,
-    };
     // Several questions, but one moment: another process may be making the tables just now.
     let alone = connection.is_autocommit();
     let moment = alone.then(|| connection.unchecked_transaction()).transpose()?;
