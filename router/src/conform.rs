@@ -5,7 +5,7 @@ mod cost;
 use std::error::Error;
 use std::fmt;
 
-use boon::{Compiler, Draft, SchemaIndex, Schemas, UrlLoader};
+use boon::{Compiler, Draft, ErrorKind, SchemaIndex, Schemas, UrlLoader};
 use serde_json::Value;
 
 use cost::Cost;
@@ -63,7 +63,7 @@ impl Schema {
     }
 
     fn compile(schema: &Value) -> Result<Self, String> {
-        let cost = Cost::of(schema).ok_or("its references unfold to too much")?;
+        let cost = Cost::of(schema)?;
         let mut compiler = Compiler::new();
         compiler.set_default_draft(Draft::V2020_12);
         compiler.use_loader(Box::new(Nowhere));
@@ -84,9 +84,18 @@ impl Schema {
             return Err(Misfit { pointer: String::new(), mistakes });
         }
         let Err(error) = self.compiled.validate(value, self.index) else { return Ok(()) };
-        let mut misfit = Misfit { pointer: String::new(), mistakes: Vec::new() };
-        gather(&error, &mut misfit);
-        Err(misfit)
+        let mut mistakes = Vec::new();
+        gather(&error, &mut mistakes);
+        // The library has no order of its own for some of them.
+        mistakes.sort_unstable();
+        mistakes.dedup();
+        mistakes.truncate(MAX_SHOWN);
+        let pointer = mistakes.first().map(|(pointer, _)| pointer.clone()).unwrap_or_default();
+        let told = mistakes.iter().map(|(pointer, text)| {
+            let place = if pointer.is_empty() { "the whole" } else { pointer.as_str() };
+            format!("{place}: {text}")
+        });
+        Err(Misfit { mistakes: told.collect(), pointer })
     }
 }
 
@@ -96,22 +105,24 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Takes the mistakes at the ends of the tree; what is above only says that there are some.
-fn gather(error: &boon::ValidationError<'_, '_>, misfit: &mut Misfit) {
-    if !error.causes.is_empty() {
-        for cause in &error.causes {
-            gather(cause, misfit);
-        }
-        return;
+/// Takes the mistakes at the ends of the tree, each with its place; what is above only says that there are some.
+fn gather(error: &boon::ValidationError<'_, '_>, mistakes: &mut Vec<(String, String)>) {
+    if error.causes.is_empty() {
+        mistakes.push((error.instance_location.to_string(), told(&error.kind)));
     }
-    if misfit.mistakes.len() >= MAX_SHOWN {
-        return;
+    for cause in &error.causes {
+        gather(cause, mistakes);
     }
-    let pointer = error.instance_location.to_string();
-    let place = if pointer.is_empty() { "the whole" } else { pointer.as_str() };
-    misfit.mistakes.push(format!("{place}: {}", error.kind));
-    if misfit.mistakes.len() == 1 {
-        misfit.pointer = pointer;
+}
+
+/// Tells a mistake without the text that has it, which may be a secret.
+fn told(kind: &ErrorKind<'_, '_>) -> String {
+    match kind {
+        ErrorKind::Pattern { want, .. } => format!("does not match the pattern {want}"),
+        ErrorKind::Format { want, .. } => format!("is no valid {want}"),
+        ErrorKind::ContentEncoding { want, .. } => format!("is not encoded as {want}"),
+        ErrorKind::ContentMediaType { want, .. } => format!("is not of the media type {want}"),
+        other => other.to_string(),
     }
 }
 
@@ -137,6 +148,29 @@ mod tests {
     }
 
     #[test]
+    fn mistakes_are_told_in_order_and_without_the_texts_that_have_them() {
+        let schema = Schema::read(&json!({
+            "properties": {
+                "b": { "pattern": "^x+$" },
+                "a": { "type": "integer" },
+                "c": { "contentEncoding": "base64", "minLength": 3 },
+            },
+            "propertyNames": { "pattern": "^[a-z]$" },
+            "unevaluatedProperties": false,
+        }))
+        .unwrap();
+        let value = json!({ "b": "zq9'Lm-77x", "a": "hunter22", "c": "!", "z": 1, "y": 2, "x": 3 });
+        let told = schema.check(&value).unwrap_err();
+        assert_eq!(told.mistakes.len(), MAX_SHOWN);
+        assert_eq!(told.pointer, "/a");
+        assert!(told.to_string().contains("/b: does not match the pattern ^x+$"), "{told}");
+        for secret in ["zq9", "hunter22"] {
+            assert!(!told.to_string().contains(secret), "{told}");
+        }
+        assert!((0..50).all(|_| schema.check(&value).unwrap_err() == told));
+    }
+
+    #[test]
     fn nothing_is_fetched_for_a_schema() {
         for url in ["file:///etc/passwd", "https://example.com/schema.json"] {
             let refused = Schema::read(&json!({ "$ref": url })).unwrap_err();
@@ -146,5 +180,26 @@ mod tests {
         let bomb = "((((a{1,1000}){1,1000}){1,1000}){1,1000})";
         assert!(Schema::read(&json!({ "pattern": bomb })).is_err());
         assert!(Schema::read(&json!({ "title": "x".repeat(MAX_TEXT) })).is_err());
+    }
+
+    #[test]
+    fn deepest_values_and_schemas_that_are_taken_fit_a_small_stack() {
+        let list = json!({ "allOf": [{ "anyOf": [{ "properties": { "a": { "$ref": "#" } } }] }] });
+        let mut chain = json!({ "$ref": "#/$defs/d0", "$defs": {} });
+        for n in 0..150 {
+            chain["$defs"][format!("d{n}")] = json!({ "$ref": format!("#/$defs/d{}", n + 1) });
+        }
+        chain["$defs"]["d150"] = json!({ "type": "string" });
+        let checked = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+            let list = Schema::read(&list).unwrap();
+            let deepest = (0..512).rev().find(|depth| {
+                let value = (0..*depth).fold(json!(1), |inner, _| json!({ "a": inner }));
+                let misfit = list.check(&value);
+                !misfit.is_err_and(|misfit| misfit.to_string().contains("nested deeper"))
+            });
+            assert!(deepest.is_some_and(|depth| depth >= 90), "{deepest:?}");
+            assert!(Schema::read(&chain).unwrap().check(&json!(1)).is_err());
+        });
+        checked.unwrap().join().unwrap();
     }
 }

@@ -34,15 +34,31 @@ pub struct Law {
     pub contracts: Contracts,
     /// What is hinted of operations, as the tool specs say.
     pub hints: Hints,
+    /// What adapters offer, whichever of their operations callers see.
+    pub offers: BTreeMap<String, Offering>,
+    /// Adapters of whose operations nothing is known yet, and why.
+    pub unknown: BTreeMap<String, String>,
     /// How people are asked.
     pub approvals: ApprovalSettings,
 }
 
-/// The class of an operation: by adapter, tool and method.
-pub type Classes = BTreeMap<(String, String, String), ActionClass>;
+/// An operation: adapter, tool and method.
+pub type Key = (String, String, String);
 
-/// The names of an operation: by adapter, tool and method.
-pub type Names = BTreeMap<(String, String, String), Vec<String>>;
+/// The classes of operations.
+pub type Classes = BTreeMap<Key, ActionClass>;
+
+/// The names of operations.
+pub type Names = BTreeMap<Key, Vec<String>>;
+
+/// What an adapter's operations are called and are, if callers see them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offering {
+    /// Stands before their names.
+    pub prefix: String,
+    /// What kind of thing they do.
+    pub action_class: Option<ActionClass>,
+}
 
 /// The call that is judged.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +69,14 @@ pub struct Act<'a> {
     pub tool: &'a str,
     /// The method.
     pub method: &'a str,
+}
+
+impl Act<'_> {
+    /// Returns the operation that is called.
+    #[must_use]
+    pub fn key(self) -> Key {
+        (self.adapter_id.to_owned(), self.tool.to_owned(), self.method.to_owned())
+    }
 }
 
 /// What the law says of a call that it does not deny.
@@ -91,6 +115,8 @@ impl Default for Law {
             names: Names::new(),
             contracts: Contracts::new(),
             hints: Hints::new(),
+            offers: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             approvals: ApprovalSettings::default(),
         }
     }
@@ -109,6 +135,8 @@ impl Law {
             names: Names::new(),
             contracts: Contracts::new(),
             hints: Hints::new(),
+            offers: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             approvals: settings.approvals,
         }
     }
@@ -119,9 +147,24 @@ impl Law {
     /// With the denial, if a rule or the caller's role forbids the call. Nobody is asked about what a role
     /// forbids.
     pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
+        self.judge_by_catalogue(act)?;
         let judgement = self.judge_by_rules(caller, act)?;
         self.judge_by_role(caller, act)?;
         Ok(judgement)
+    }
+
+    /// Rules may go by what a catalogue says of an operation, so none is called before it is known.
+    fn judge_by_catalogue(&self, act: Act<'_>) -> Result<(), Denial> {
+        let Some(why) = self.unknown.get(act.adapter_id).filter(|_| !self.rules.is_empty()) else {
+            return Ok(());
+        };
+        let mut details = Object::new();
+        details.insert("denied_by", "operator");
+        let message = format!(
+            "adapter '{}' has not told its catalogue yet, so nobody can say which rules hold for {}.{}: {why}",
+            act.adapter_id, act.tool, act.method
+        );
+        Err(Denial { code: "CATALOGUE_UNKNOWN", message, details })
     }
 
     fn judge_by_rules(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
@@ -148,33 +191,41 @@ impl Law {
         let matches = |pattern: &Option<Pattern>, text| {
             pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
         };
-        let key = || (act.adapter_id.to_owned(), act.tool.to_owned(), act.method.to_owned());
+        let key = || act.key();
         matches(&rule.adapter, act.adapter_id)
-            && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), &key))
+            && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), act, &key))
             && matches(&rule.method, act.method)
             && matches(&rule.token, name)
-            && rule.action_class.is_none_or(|class| self.classes.get(&key()) == Some(&class))
+            && rule.action_class.is_none_or(|class| self.is_of(class, act, &key))
             && rule.annotation.is_none_or(|annotation| {
                 self.hints.get(&key()).copied().unwrap_or_default().fits(annotation)
             })
     }
 
-    /// Says whether a pattern fits a name by which callers know an operation.
-    fn is_called(
-        &self,
-        pattern: Option<&Pattern>,
-        key: &impl Fn() -> (String, String, String),
-    ) -> bool {
-        let Some(pattern) = pattern.filter(|_| !self.names.is_empty()) else { return false };
-        let names = self.names.get(&key());
+    /// Says whether a pattern fits a name by which callers know an operation, or would if it were offered.
+    fn is_called(&self, pattern: Option<&Pattern>, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
+        let Some(pattern) = pattern else { return false };
+        let offered = self.offers.get(act.adapter_id);
+        let would = |offer: &Offering| pattern.matches(&format!("{}{}", offer.prefix, act.tool));
+        if offered.is_some_and(would) {
+            return true;
+        }
+        let names = if self.names.is_empty() { None } else { self.names.get(&key()) };
         names.is_some_and(|names| names.iter().any(|name| pattern.matches(name)))
+    }
+
+    /// Says whether an operation is of a class, or would be if it were offered. For rules alone: a class that
+    /// nobody gave an operation opens nothing to a role.
+    fn is_of(&self, class: ActionClass, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
+        let own = self.classes.get(&key()).copied();
+        let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
+        own.or_else(offered) == Some(class)
     }
 
     /// A caller with a role carries out only what has a class, and one that the role has.
     fn judge_by_role(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<(), Denial> {
         let Some(role) = caller.and_then(|caller| caller.role) else { return Ok(()) };
-        let key = (act.adapter_id.to_owned(), act.tool.to_owned(), act.method.to_owned());
-        let class = self.classes.get(&key).copied();
+        let class = self.classes.get(&act.key()).copied();
         if class.is_some_and(|class| role.allows(class)) {
             return Ok(());
         }
@@ -251,6 +302,34 @@ mod tests {
         assert_eq!(law.judge(Some(&scout), ACT).unwrap_err().code, "ROLE_REFUSED");
         law.classes.insert(key(), ActionClass::DataLookup);
         assert_eq!(law.judge(Some(&scout), ACT), Ok(ask(0)));
+    }
+
+    #[test]
+    fn rules_hold_for_what_is_not_offered_and_for_what_is_not_known_yet() {
+        let named = Rule { tool: Pattern::new("shop.*"), ..rule(Effect::Deny) };
+        let classed = Rule { action_class: Some(ActionClass::FileWrite), ..rule(Effect::Approve) };
+        let mut law = Law { rules: vec![named, classed], ..Law::default() };
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow));
+        let offering = |prefix: &str| {
+            let action_class = Some(ActionClass::FileWrite);
+            BTreeMap::from([(
+                "shop".to_owned(),
+                Offering { prefix: prefix.to_owned(), action_class },
+            )])
+        };
+        law.offers = offering("other.");
+        assert_eq!(law.judge(None, ACT), Ok(ask(1)));
+        law.offers = offering("shop.");
+        assert_eq!(law.judge(None, ACT).unwrap_err().code, "PERMISSION_DENIED");
+        let envoy = Caller { name: "e".to_owned(), token_id: None, role: Some(Role::Envoy) };
+        law.rules.clear();
+        assert_eq!(law.judge(Some(&envoy), ACT).unwrap_err().code, "ROLE_REFUSED");
+        law.unknown.insert("shop".to_owned(), "it sleeps".to_owned());
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow), "there is no rule");
+        law.rules.push(Rule { tool: Pattern::new("x*"), ..rule(Effect::Deny) });
+        let denial = law.judge(None, ACT).unwrap_err();
+        assert_eq!(denial.code, "CATALOGUE_UNKNOWN");
+        assert!(denial.message.ends_with("it sleeps"), "{}", denial.message);
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use offer::{Offered, Offers};
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::policy::{Act, Classes, Contracts, Hint, Hints, Names};
+use crate::policy::{Act, Classes, Contracts, Hint, Hints, Key, Names};
 use crate::registry::{self, Registry};
 use crate::request::{self, Mode, Request};
 use crate::role::ActionClass;
@@ -52,14 +52,6 @@ pub enum Error {
         /// What the registry says; its text is a part of ours.
         error: registry::Error,
     },
-    /// Its adapter describes it in a way that cannot be used.
-    #[error("tool {tool}: {problem}")]
-    Schema {
-        /// The tool.
-        tool: String,
-        /// What is wrong.
-        problem: String,
-    },
 }
 
 impl Error {
@@ -68,7 +60,6 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Adapter { error, .. } => error.code(),
-            Self::Schema { .. } => "TOOL_SCHEMA_INVALID",
         }
     }
 }
@@ -122,11 +113,26 @@ pub type Catalogs = BTreeMap<String, Arc<Catalog>>;
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     tools: BTreeMap<String, ToolSpec>,
+    withheld: Vec<Withheld>,
     offers: Offers,
 }
 
+/// A tool that callers do not get. Rules that name it hold for its operation all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// The name that callers would use.
+    pub name: String,
+    /// The operation behind it.
+    pub operation: Key,
+    /// What kind of action it is.
+    pub action_class: Option<ActionClass>,
+    /// Why callers do not get it.
+    pub reason: String,
+}
+
 impl Tools {
-    /// Takes the tools of a configuration.
+    /// Takes the tools of a configuration. One whose adapter describes it in a way that cannot be used is
+    /// withheld: what is behind an adapter may change at any time, and must not keep a router from working.
     ///
     /// # Errors
     /// When one of them names an adapter that is not there.
@@ -135,7 +141,8 @@ impl Tools {
         registry: &Registry,
         catalogs: &Catalogs,
     ) -> Result<Self, Error> {
-        let spec = |entry: &ToolEntry| {
+        let mut tools = Self::default();
+        for entry in entries {
             let found = registry.get(&entry.adapter);
             let adapter =
                 found.map_err(|error| Error::Adapter { tool: entry.name.clone(), error })?;
@@ -144,23 +151,42 @@ impl Tools {
                     |tool: &&Tool| (&tool.tool, &tool.method) == (&entry.tool, &entry.method);
                 catalog.tools.iter().find(fits)
             });
-            let definition = Definition::configured(entry, adapter, catalogued);
-            let definition = definition
-                .map_err(|problem| Error::Schema { tool: entry.name.clone(), problem })?;
-            let spec = ToolSpec {
-                name: entry.name.clone(),
-                description: entry.description.clone(),
-                adapter_id: entry.adapter.clone(),
-                tool: entry.tool.clone(),
-                method: entry.method.clone(),
-                action_class: entry.action_class,
-                timeout: entry.timeout,
-                definition: Arc::new(definition),
-            };
-            Ok((entry.name.clone(), spec))
-        };
-        let tools = entries.iter().map(spec).collect::<Result<_, _>>()?;
-        Ok(Self { tools, offers: Offers::default() })
+            match Definition::configured(entry, adapter, catalogued) {
+                Ok(definition) => {
+                    let spec = ToolSpec {
+                        name: entry.name.clone(),
+                        description: entry.description.clone(),
+                        adapter_id: entry.adapter.clone(),
+                        tool: entry.tool.clone(),
+                        method: entry.method.clone(),
+                        action_class: entry.action_class,
+                        timeout: entry.timeout,
+                        definition: Arc::new(definition),
+                    };
+                    tools.tools.insert(entry.name.clone(), spec);
+                }
+                Err(reason) => {
+                    tracing::warn!(tool = entry.name, reason, "a tool is withheld from callers");
+                    tools.withheld.push(Withheld {
+                        name: entry.name.clone(),
+                        operation: (
+                            entry.adapter.clone(),
+                            entry.tool.clone(),
+                            entry.method.clone(),
+                        ),
+                        action_class: entry.action_class,
+                        reason,
+                    });
+                }
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Lists the tools that callers do not get.
+    #[must_use]
+    pub fn withheld(&self) -> &[Withheld] {
+        &self.withheld
     }
 
     /// Adds what an adapter offers of its catalogue. What cannot be offered is told in the log.
@@ -283,6 +309,9 @@ impl Tools {
         for spec in self.iter() {
             names.entry(spec.operation()).or_default().push(spec.name.clone());
         }
+        for tool in &self.withheld {
+            names.entry(tool.operation.clone()).or_default().push(tool.name.clone());
+        }
         names
     }
 
@@ -338,14 +367,14 @@ impl Tools {
     /// classes would make the class a matter of luck, so such an operation has none.
     #[must_use]
     pub fn classes(&self) -> Classes {
-        let mut classes: BTreeMap<_, Option<ActionClass>> = BTreeMap::new();
-        for spec in self.iter() {
+        let mut classes: BTreeMap<Key, Option<ActionClass>> = BTreeMap::new();
+        let called = self.iter().map(|spec| (spec.operation(), spec.action_class));
+        let withheld = self.withheld.iter().map(|tool| (tool.operation.clone(), tool.action_class));
+        for (operation, given) in called.chain(withheld) {
             classes
-                .entry(spec.operation())
-                .and_modify(|class| {
-                    *class = class.filter(|class| Some(*class) == spec.action_class);
-                })
-                .or_insert(spec.action_class);
+                .entry(operation)
+                .and_modify(|class| *class = class.filter(|class| Some(*class) == given))
+                .or_insert(given);
         }
         classes.into_iter().filter_map(|(key, class)| Some((key, class?))).collect()
     }
@@ -354,7 +383,7 @@ impl Tools {
 impl ToolSpec {
     /// Returns the operation behind it: adapter, tool and method.
     #[must_use]
-    pub fn operation(&self) -> (String, String, String) {
+    pub fn operation(&self) -> Key {
         (self.adapter_id.clone(), self.tool.clone(), self.method.clone())
     }
 
@@ -457,5 +486,44 @@ impl OneCall<'_> {
             request.insert("idempotency_key", key);
         }
         Request::read(request.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_whose_adapter_describes_it_badly_is_withheld_and_no_other() {
+        let mut registry = Registry::new("null".to_owned());
+        registry.register(Adapter::null()).unwrap();
+        let entry = |name: &str| ToolEntry {
+            name: name.to_owned(),
+            title: None,
+            description: "d".to_owned(),
+            adapter: "null".to_owned(),
+            tool: name.to_owned(),
+            method: "call".to_owned(),
+            action_class: Some(ActionClass::FileWrite),
+            timeout: None,
+            input_schema: None,
+            output_schema: None,
+            read_only: None,
+            destructive: None,
+            idempotent: None,
+            open_world: None,
+        };
+        let mut bad = Tool::new("bad", "d");
+        bad.definition["inputSchema"] = serde_json::json!({ "pattern": "^(?!x)" });
+        let catalog = Catalog { tools: vec![Tool::new("good", "d"), bad], ..Catalog::default() };
+        let catalogs = Catalogs::from([("null".to_owned(), Arc::new(catalog))]);
+        let tools = Tools::new(&[entry("good"), entry("bad")], &registry, &catalogs).unwrap();
+        assert_eq!(tools.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["good"]);
+        let [withheld] = tools.withheld() else { panic!("{:?}", tools.withheld()) };
+        assert!(withheld.name == "bad" && withheld.reason.contains("arguments"), "{withheld:?}");
+        // Rules that name it hold for its operation.
+        let operation = ("null".to_owned(), "bad".to_owned(), "call".to_owned());
+        assert_eq!(tools.names()[&operation], ["bad"]);
+        assert_eq!(tools.classes()[&operation], ActionClass::FileWrite);
     }
 }

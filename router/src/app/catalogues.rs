@@ -1,5 +1,6 @@
 //! The catalogues of loaded adapters: asked for when they are loaded, and again when they change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(super) struct Gathered {
     pub(super) catalogs: Catalogs,
     /// Adapters whose catalogue could not be had; they are asked again later.
     pub(super) missing: Vec<String>,
+    /// Those of them whose catalogue was never had, and why. What the law says of their operations is not known.
+    pub(super) unknown: BTreeMap<String, String>,
 }
 
 /// Asks all adapters at once. One that does not answer keeps the catalogue that it had before.
@@ -44,7 +47,11 @@ pub(super) fn gather<'a>(
                 let error = secrets.scrub(&error.to_string());
                 tracing::warn!(adapter_id, error, "the adapter does not tell its catalogue");
                 gathered.missing.push(adapter_id.to_owned());
+                let before = before.filter(|before| !before.unknown.contains_key(adapter_id));
                 let known = before.and_then(|before| before.catalogs.get(adapter_id));
+                if known.is_none() {
+                    gathered.unknown.insert(adapter_id.to_owned(), error);
+                }
                 known.cloned().unwrap_or_default()
             }
         };

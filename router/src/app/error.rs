@@ -124,7 +124,7 @@ impl Error {
             Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
-            Self::NoPlace | Self::UnknownTool { .. } | Self::Overloaded(_) | Self::ToolSpec(_) => {
+            Self::NoPlace | Self::UnknownTool { .. } | Self::Overloaded(_) => {
                 let known = code::find(self.code()).next();
                 known.map(|known| known.remedy).unwrap_or_default().to_owned()
             }

@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::catalogues::{self, Gathered};
 use super::error::Error;
 use crate::check;
-use crate::config::{self, AdapterEntry, ConfigFile, Workers};
+use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
 use crate::loader::{
     Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
 };
-use crate::policy::Law;
+use crate::policy::{Law, Offering};
 use crate::registry::Registry;
 use crate::secret::{Secrets, secret_values};
 use crate::toolspec::Tools;
@@ -46,6 +46,16 @@ struct Member {
     placement: Placement,
     config: Value,
     adapter: Adapter,
+}
+
+impl Member {
+    /// Returns what its operations would be called if callers saw all of them.
+    fn offering(&self) -> Option<(String, Offering)> {
+        let Offer { prefix, action_class, .. } = &self.entry.offer;
+        let offering = Offering { prefix: prefix.clone(), action_class: *action_class };
+        let anything = !prefix.is_empty() || action_class.is_some();
+        anything.then(|| (self.adapter.adapter_id().to_owned(), offering))
+    }
 }
 
 /// What a reload did to the adapters, by id.
@@ -142,6 +152,8 @@ impl Fleet {
         law.contracts = tools.contracts();
         law.hints = tools.hints();
         law.names = tools.names();
+        law.unknown.clone_from(&gathered.unknown);
+        law.offers = members.iter().filter_map(Member::offering).collect();
         Ok(Self { registry, secrets, tools, law, limits, gathered, members, passed_over })
     }
 

@@ -3,11 +3,18 @@
 use super::Row;
 
 /// Of runs.
-pub(super) const RUNS: &[Row] = &[(
-    "ARGUMENTS_INVALID",
-    "The arguments do not fit the schema of the operation; nothing was called.",
-    "correct what the message names; the tool's input schema says what is wanted",
-)];
+pub(super) const RUNS: &[Row] = &[
+    (
+        "ARGUMENTS_INVALID",
+        "The arguments do not fit the schema of the operation; nothing was called.",
+        "correct what the message names; the tool's input schema says what is wanted",
+    ),
+    (
+        "CATALOGUE_UNKNOWN",
+        "The adapter has not told its catalogue yet, so the law cannot judge its operations.",
+        "try again in a moment; the log says what keeps the adapter from answering",
+    ),
+];
 
 /// Of adapters.
 pub(super) const ADAPTERS: &[Row] = &[(
@@ -18,11 +25,6 @@ pub(super) const ADAPTERS: &[Row] = &[(
 
 /// Of requests.
 pub(super) const REQUESTS: &[Row] = &[
-    (
-        "TOOL_SCHEMA_INVALID",
-        "The schema of a tool cannot be used.",
-        "correct the schema in router.toml, or report it to the adapter's author",
-    ),
     (
         "REQUEST_STATE_INVALID",
         "The requestState is not one that was given to this caller for this call.",

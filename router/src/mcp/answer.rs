@@ -8,6 +8,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::json::Object;
 use crate::outcome::{Outcome, StepError};
 
 /// What a step gave.
@@ -106,6 +107,12 @@ pub(super) fn typed<T: DeserializeOwned>(output: JsonObject) -> Result<T, ErrorD
         let message = format!("the adapter's output is not the result that it promises: {error}");
         ErrorData::internal_error(message, Some(json!({ "code": "OUTPUT_INVALID" })))
     })
+}
+
+/// Says whether an output looks like a `CallToolResult`.
+pub(super) fn is_content(output: &Object) -> bool {
+    let blocks = output.get("content").and_then(crate::json::Value::as_array);
+    blocks.is_some_and(|blocks| blocks.iter().all(|block| block.get("type").is_some()))
 }
 
 /// Tells a failure that is no result of a tool.

@@ -266,12 +266,13 @@ impl Handler {
             return Stands::Failed(ErrorData::internal_error(message.to_owned(), Some(data)));
         }
         let name = found.log.record.header.goal.strip_prefix("call ");
-        let standing = self.service().standing();
-        let spec = name.and_then(|name| standing.tools.get(name));
-        let Some(spec) = spec.filter(|_| outcome.plan.len() == 1) else {
+        let Some(name) = name.filter(|_| outcome.plan.len() == 1) else {
             return Stands::completed(answer::whole(&outcome));
         };
-        let content = spec.definition.content;
+        // The tool may be gone since, or not be there yet; its output still says what it is.
+        let known = self.service().standing().tools.get(name).map(|spec| spec.definition.content);
+        let output = outcome.results.first().map(|step| &step.output);
+        let content = known.unwrap_or_else(|| output.is_some_and(answer::is_content));
         let result = match answer::read(&outcome) {
             Ok(Gave::Output(output)) => answer::result(&outcome, content, Ok(output)),
             Ok(Gave::Failure(error)) => answer::result(&outcome, content, Err(error)),

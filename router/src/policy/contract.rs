@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Act, Law};
+use super::{Act, Key, Law};
 use crate::conform::{Misfit, Schema};
 use crate::json::Object;
 
@@ -19,15 +19,14 @@ pub struct Contract {
 }
 
 /// The contracts of operations: by adapter, tool and method. All of an operation's hold.
-pub type Contracts = BTreeMap<(String, String, String), Vec<Arc<Contract>>>;
+pub type Contracts = BTreeMap<Key, Vec<Arc<Contract>>>;
 
 impl Law {
     fn contracts_of(&self, act: Act<'_>) -> &[Arc<Contract>] {
         if self.contracts.is_empty() {
             return &[];
         }
-        let key = (act.adapter_id.to_owned(), act.tool.to_owned(), act.method.to_owned());
-        self.contracts.get(&key).map_or(&[], Vec::as_slice)
+        self.contracts.get(&act.key()).map_or(&[], Vec::as_slice)
     }
 
     /// Holds arguments to the contract of their operation.

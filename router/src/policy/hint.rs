@@ -18,7 +18,7 @@ pub struct Hint {
 }
 
 /// What is hinted of operations: by adapter, tool and method.
-pub type Hints = BTreeMap<(String, String, String), Hint>;
+pub type Hints = BTreeMap<super::Key, Hint>;
 
 impl Hint {
     /// Says whether an operation of which this is hinted has a property, or has it not.

@@ -35,6 +35,15 @@ impl Law {
             operation(key, Value::Array(names.collect()))
         });
         law.insert("names", names.collect::<Vec<_>>());
+        let offers = self.offers.iter().map(|(adapter_id, offer)| {
+            let class = offer.action_class.map(ActionClass::name);
+            Value::Array(vec![
+                adapter_id.as_str().into(),
+                offer.prefix.as_str().into(),
+                class.into(),
+            ])
+        });
+        law.insert("offers", offers.collect::<Vec<_>>());
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);

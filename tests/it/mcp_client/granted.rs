@@ -76,6 +76,29 @@ fn servers_are_reached_where_they_are_granted_and_errors_elsewhere_tell_why() {
 }
 
 #[test]
+fn rules_hold_before_a_server_has_told_what_it_offers() {
+    let slow = "[[adapters]]\nid = \"slow\"\nref = \"nexus_router_adapter_mcp:create_adapter\"\n\
+         isolation = \"inline\"\nconfig = { command = [\"/bin/sleep\", \"60\"] }\n\
+         offer = { tools = [\"*\"], prefix = \"slow.\" }\n";
+    let rules = "[[policy.rules]]\neffect = \"deny\"\ntool = \"other.*\"\n";
+    let quick = program(
+        "quick",
+        "modern",
+        "m4",
+        &format!("{}\noffer = {{ prefix = \"other.\" }}", run_granted()),
+    );
+    let daemon = Daemon::start(&[slow, &quick, rules].concat(), &[]);
+    let error = result(&daemon, "slow", "echo")["error"].clone();
+    assert_eq!(error["code"], "CATALOGUE_UNKNOWN", "{error}");
+    // It is not offered, and would have that name if it were.
+    let error = result(&daemon, "quick", "echo")["error"].clone();
+    assert_eq!(
+        (&error["code"], &error["details"]["denied_by"]),
+        (&json!("PERMISSION_DENIED"), &json!("rule"))
+    );
+}
+
+#[test]
 fn a_server_that_crashes_costs_its_calls_and_not_its_worker() {
     for era in ["legacy", "modern"] {
         let daemon = Daemon::start(&program("p", era, "m2", &run_granted()), &[]);

@@ -58,10 +58,10 @@ impl Held {
         drop(File::options().read(true).write(true).open(&self.hold).unwrap());
     }
 
-    /// Lets the call go on, and waits for the end of the run.
-    pub fn released(self) -> Run {
+    /// Lets the call go on, and waits for the end of the run. Its directory is there until the world is dropped.
+    pub fn released(self) -> (Run, World) {
         self.release();
-        Run(self.process.wait_with_output().unwrap())
+        (Run(self.process.wait_with_output().unwrap()), self.world)
     }
 
     pub fn run_id(&self) -> String {
@@ -106,11 +106,11 @@ fn follower_sees_a_run_to_its_end() {
             .spawn()
             .unwrap()
     });
-    let run = held.released();
+    let (run, _world) = held.released();
     // What was let go says nothing, which is no JSON.
     assert_eq!(run.code(), 1, "{}", run.stderr());
     let [events, lines] = followers.map(|follower| Run(follower.wait_with_output().unwrap()));
-    assert_eq!((events.code(), lines.code()), (1, 1));
+    assert_eq!((events.code(), lines.code()), (1, 1), "{}{}", events.stderr(), lines.stderr());
     let last: serde_json::Value =
         serde_json::from_str(events.stdout().lines().last().unwrap()).unwrap();
     assert_eq!(last["type"], "RUN_FAILED");

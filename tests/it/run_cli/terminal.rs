@@ -89,7 +89,7 @@ fn run_that_goes_on_is_drawn_again() {
     let mut follower = OnTerminal::start(&held.world, &arguments);
     let first = follower.shows("greeter.bye");
     assert!(first.contains("status    RUNNING") && first.contains("▶ s1"), "{first}");
-    let held = held.released();
+    let (held, _world) = held.released();
     let (shown, code) = follower.end();
     assert_eq!((code, held.code()), (Some(1), 1), "{shown}");
     assert!(shown.contains("A\u{1b}[J") && shown.contains("status    FAILED"), "{shown}");
