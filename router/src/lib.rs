@@ -4,6 +4,8 @@
 
 mod python_text;
 
+mod markdown;
+
 mod files;
 
 pub mod digest;
