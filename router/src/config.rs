@@ -24,7 +24,7 @@ pub use listener::{Listener, TlsFiles};
 pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
-    AdapterEntry, Annotation, ApprovalSettings, Effect, Log, LogFormat, Mcp, Offer, PolicySettings,
+    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, Log, LogFormat, Mcp, Offer, Outputs, PolicySettings,
     Property, Recover, Rule, RunLimits, Server, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 

@@ -1,8 +1,8 @@
-//! Files that the operator names, opened without waiting for whoever is at the other end.
+//! Files that the operator names: opened without waiting for whoever is at the other end, and written whole.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error, Result};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Error, Read as _, Result, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -16,4 +16,29 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         return Err(Error::other("it is no regular file"));
     }
     Ok(file)
+}
+
+/// Reads a regular file whole, unless it is too long.
+pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > most {
+        return Err(Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Writes a file so that it is there whole and for good, or as before. Others may read it.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(directory)?.sync_all()
 }

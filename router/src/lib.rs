@@ -10,6 +10,8 @@ mod files;
 
 pub mod digest;
 
+pub mod key;
+
 pub mod clock;
 
 pub mod id;

@@ -60,3 +60,18 @@ pub fn compare_schemas(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
     let _ = (old, new, pointer);
     Vec::new()
 }
+
+/// Returns the worst class among changes.
+#[must_use]
+pub fn required_bump(changes: &[Change]) -> Option<Class> {
+    changes.iter().map(|change| change.class).max()
+}
+
+/// Returns which part of a version was raised.
+///
+/// # Errors
+/// When it is lower.
+pub fn declared_bump(old: &semver::Version, new: &semver::Version) -> Result<Option<Class>, ()> {
+    let _ = (old, new);
+    Ok(None)
+}

@@ -1,0 +1,109 @@
+//! The directory of contracts: a file for each adapter, and the lock beside them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::document::{Interface, MAX_BYTES};
+use super::finding::Finding;
+use super::lock::{LOCK_NAME, Lock, MAX_LOCK_BYTES};
+use crate::files;
+
+/// How the names of contracts' files end.
+pub const EXTENSION: &str = ".interface.json";
+/// A directory with more files is none of contracts.
+const MAX_FILES: usize = 10_000;
+
+/// The directory cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct Error {
+    /// The file or the directory.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// What is in a directory of contracts, well formed or not.
+#[derive(Debug)]
+pub struct Shelf {
+    directory: PathBuf,
+    /// The files by name.
+    pub files: BTreeMap<String, Result<Interface, Vec<Finding>>>,
+    /// The lock.
+    pub lock: Result<Lock, Vec<Finding>>,
+}
+
+impl Shelf {
+    /// Reads a directory. One that is not there is empty.
+    ///
+    /// # Errors
+    /// When something of it cannot be read.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let failed = |path: &Path, source| Error { path: path.to_owned(), source };
+        let (files, lock) = (BTreeMap::new(), Ok(Lock::default()));
+        let mut shelf = Self { directory: directory.to_owned(), files, lock };
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(shelf),
+            Err(error) => return Err(failed(directory, error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(directory, error))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.ends_with(EXTENSION) {
+                continue;
+            }
+            if shelf.files.len() == MAX_FILES {
+                let source = io::Error::other(format!("it has more than {MAX_FILES} contracts"));
+                return Err(failed(directory, source));
+            }
+            let bytes = files::read_bounded(&entry.path(), MAX_BYTES)
+                .map_err(|error| failed(&entry.path(), error))?;
+            shelf.files.insert(name, Interface::read(&bytes));
+        }
+        let path = directory.join(LOCK_NAME);
+        match files::read_bounded(&path, MAX_LOCK_BYTES) {
+            Ok(bytes) => shelf.lock = Lock::read(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&path, error)),
+        }
+        Ok(shelf)
+    }
+
+    /// Returns the directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the file of an adapter's contract.
+    #[must_use]
+    pub fn path(&self, adapter_id: &str) -> PathBuf {
+        self.directory.join(format!("{adapter_id}{EXTENSION}"))
+    }
+
+    /// Writes the lock, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it is as before.
+    pub fn write_lock(&self, lock: &Lock) -> Result<(), Error> {
+        let path = self.directory.join(LOCK_NAME);
+        std::fs::create_dir_all(&self.directory)
+            .and_then(|()| files::write_whole(&path, lock.to_text().as_bytes()))
+            .map_err(|source| Error { path, source })
+    }
+
+    /// Writes the file of a contract, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it is as before.
+    pub fn write(&self, interface: &Interface) -> Result<PathBuf, Error> {
+        let path = self.path(&interface.adapter_id);
+        let text = crate::json::to_pretty(&interface.document) + "\n";
+        std::fs::create_dir_all(&self.directory)
+            .and_then(|()| files::write_whole(&path, text.as_bytes()))
+            .map_err(|source| Error { path: path.clone(), source })?;
+        Ok(path)
+    }
+}
