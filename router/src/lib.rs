@@ -40,6 +40,8 @@ pub mod conform;
 
 pub mod interface;
 
+pub mod mapping;
+
 pub mod run;
 
 pub mod store;
