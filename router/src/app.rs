@@ -4,6 +4,7 @@
 //! only reads creates nothing.
 
 mod catalogues;
+mod contracts;
 mod error;
 mod fleet;
 mod prepared;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use catalogues::News;
+pub use contracts::Judged;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
@@ -310,6 +312,7 @@ impl App {
         }
         let fleet = self.fleet()?;
         let router = self.router_on(self.store(absent)?, &fleet)?;
+        self.record_refused(&fleet, None)?;
         *opened = Some(router.clone());
         Ok(router)
     }
@@ -381,6 +384,7 @@ impl App {
     /// When the router refuses it. Then what was stays in force.
     pub fn put_in_force(&self, prepared: Prepared) -> Result<Changes, Error> {
         let Prepared { before, setup, fleet } = prepared;
+        self.record_refused(&fleet, Some(&before))?;
         if let Some(router) = &*lock(&self.router) {
             router.replace(fleet.registry.clone(), self.options(&setup.config, &fleet))?;
         }
@@ -432,7 +436,7 @@ impl App {
                 || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
-        Fleet::load(sources, before)
+        Fleet::load(sources, self.contracts_of(&setup.config)?, before)
     }
 
     fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {

@@ -21,8 +21,7 @@ use crate::files;
 /// What stands before the base64 of a public key.
 const PREFIX: &str = "ed25519:";
 /// PKCS#8 (RFC 8410) in front of the 32 bytes of a key: the older form, which every program reads.
-const PKCS8: [u8; 16] =
-    [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 /// A longer file is no key.
 const MAX_FILE: u64 = 16 * 1024;
 
@@ -229,13 +228,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rfc8032.pem");
         let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
-        let seed: Vec<u8> = (0..64).step_by(2).map(|at| u8::from_str_radix(&seed[at..at + 2], 16).unwrap()).collect();
+        let seed: Vec<u8> = (0..64)
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&seed[at..at + 2], 16).unwrap())
+            .collect();
         let text = STANDARD.encode([&PKCS8[..], &seed].concat());
         let text = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         let key = SigningKey::read(&path).unwrap();
-        assert_eq!(key.public().to_string(), "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
+        assert_eq!(
+            key.public().to_string(),
+            "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+        );
         assert!(key.sign(b"").to_string().starts_with("5VZDAMNgrHKQhu"), "{}", key.sign(b""));
     }
 

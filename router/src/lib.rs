@@ -42,6 +42,8 @@ pub mod interface;
 
 pub mod mapping;
 
+pub mod register;
+
 pub mod run;
 
 pub mod store;

@@ -2,6 +2,7 @@
 
 mod definition;
 mod offer;
+mod registered;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use nexus_router_sdk::{Catalog, Tool};
 
 pub use definition::Definition;
 pub use offer::{Offered, Offers};
+pub use registered::Local;
 
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
@@ -113,6 +115,7 @@ pub type Catalogs = BTreeMap<String, Arc<Catalog>>;
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     tools: BTreeMap<String, ToolSpec>,
+    local: BTreeMap<String, Local>,
     withheld: Vec<Withheld>,
     offers: Offers,
 }
@@ -122,8 +125,8 @@ pub struct Tools {
 pub struct Withheld {
     /// The name that callers would use.
     pub name: String,
-    /// The operation behind it.
-    pub operation: Key,
+    /// The operation behind it, if there is one.
+    pub operation: Option<Key>,
     /// What kind of action it is.
     pub action_class: Option<ActionClass>,
     /// Why callers do not get it.
@@ -169,11 +172,11 @@ impl Tools {
                     tracing::warn!(tool = entry.name, reason, "a tool is withheld from callers");
                     tools.withheld.push(Withheld {
                         name: entry.name.clone(),
-                        operation: (
+                        operation: Some((
                             entry.adapter.clone(),
                             entry.tool.clone(),
                             entry.method.clone(),
-                        ),
+                        )),
                         action_class: entry.action_class,
                         reason,
                     });
@@ -310,7 +313,9 @@ impl Tools {
             names.entry(spec.operation()).or_default().push(spec.name.clone());
         }
         for tool in &self.withheld {
-            names.entry(tool.operation.clone()).or_default().push(tool.name.clone());
+            if let Some(operation) = &tool.operation {
+                names.entry(operation.clone()).or_default().push(tool.name.clone());
+            }
         }
         names
     }
@@ -369,7 +374,10 @@ impl Tools {
     pub fn classes(&self) -> Classes {
         let mut classes: BTreeMap<Key, Option<ActionClass>> = BTreeMap::new();
         let called = self.iter().map(|spec| (spec.operation(), spec.action_class));
-        let withheld = self.withheld.iter().map(|tool| (tool.operation.clone(), tool.action_class));
+        let withheld = self
+            .withheld
+            .iter()
+            .filter_map(|tool| Some((tool.operation.clone()?, tool.action_class)));
         for (operation, given) in called.chain(withheld) {
             classes
                 .entry(operation)

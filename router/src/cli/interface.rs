@@ -155,7 +155,8 @@ pub(super) fn tell_findings(file: &str, findings: &[Finding]) {
 /// Reads a contract from a file.
 fn read(path: &std::path::Path) -> Result<Result<Interface, Vec<Finding>>, Error> {
     let bytes = crate::files::read_bounded(path, crate::interface::MAX_BYTES);
-    let bytes = bytes.map_err(|source| crate::interface::Error { path: path.to_owned(), source })?;
+    let bytes =
+        bytes.map_err(|source| crate::interface::Error { path: path.to_owned(), source })?;
     Ok(Interface::read(&bytes))
 }
 

@@ -9,8 +9,8 @@ use super::error::Origin;
 use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
-    AdapterEntry, ContractSettings, Annotation, LogFormat, Offer, Outputs, PolicySettings, Recover, Rule, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ContractSettings, LogFormat, Offer, Outputs, PolicySettings, Recover,
+    Rule, RunLimits, Server, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};

@@ -123,16 +123,8 @@ fn only(value: &Value, place: &str, members: &[&str], findings: &mut Findings) {
     }
 }
 
-const MEMBERS: [&str; 8] = [
-    "adapter_id",
-    "version",
-    "sha256",
-    "previous",
-    "removed",
-    "approvals",
-    "tested",
-    "contract",
-];
+const MEMBERS: [&str; 8] =
+    ["adapter_id", "version", "sha256", "previous", "removed", "approvals", "tested", "contract"];
 
 fn read_revision(value: Value, place: &str, findings: &mut Findings) -> Option<Revision> {
     only(&value, place, &MEMBERS, findings);

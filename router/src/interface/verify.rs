@@ -185,8 +185,10 @@ impl Looking {
                 if let Some(message) = too_small(&before, version, &changes) {
                     self.find(name, "/version", "INTERFACE_BUMP_TOO_SMALL", message);
                 }
-                let message =
-                    format!("{id} {version} follows {} and is not locked; {freeze}", before.version);
+                let message = format!(
+                    "{id} {version} follows {} and is not locked; {freeze}",
+                    before.version
+                );
                 self.find(name, "", "INTERFACE_NOT_LOCKED", message);
             }
         }

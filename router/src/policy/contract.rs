@@ -57,7 +57,11 @@ impl Law {
 }
 
 impl Contract {
-    fn check_output(&self, output: &Object) -> Result<(), Misfit> {
+    /// Holds an output to the schema. What says that it failed promises nothing.
+    ///
+    /// # Errors
+    /// With what does not fit.
+    pub fn check_output(&self, output: &Object) -> Result<(), Misfit> {
         let Some(schema) = &self.output else { return Ok(()) };
         if !self.content {
             return schema.check(&output.to_serde().into());

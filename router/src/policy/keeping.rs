@@ -104,7 +104,8 @@ impl Law {
         details.insert("denied_by", "contract");
         let Some(keeping) = self.interfaces.get(adapter_id) else {
             // What the built-in adapter can do is nothing.
-            if !self.contract_required || adapter_id == crate::loader::Adapter::null().adapter_id() {
+            if !self.contract_required || adapter_id == crate::loader::Adapter::null().adapter_id()
+            {
                 return Ok(());
             }
             let message = format!(

@@ -76,7 +76,10 @@ fn verdict(old: &Interface, new: &Interface, needed: Option<Class>, enough: bool
                 Class::Minor => next = semver::Version::new(next.major, next.minor + 1, 0),
                 Class::Patch => next.patch += 1,
             }
-            format!("not ok: {versions} is too little for a {} change; call it {next}", needed.name())
+            format!(
+                "not ok: {versions} is too little for a {} change; call it {next}",
+                needed.name()
+            )
         }
     }
 }
@@ -118,7 +121,8 @@ pub(super) fn find(shelf: &Shelf, named: &str) -> Result<Option<Interface>, Erro
         };
     }
     let lock = lock(shelf)?;
-    let is_meant = |interface: &&Interface| version.is_none_or(|it| interface.version.to_string() == it);
+    let is_meant =
+        |interface: &&Interface| version.is_none_or(|it| interface.version.to_string() == it);
     let revisions = lock.of(id).rev().filter_map(|revision| revision.contract.as_ref());
     let found = revisions.chain(frozen_interface(id)).find(is_meant).cloned();
     if found.is_none() {

@@ -14,7 +14,8 @@ use crate::interface::{
     too_small,
 };
 use crate::json::Object;
-use crate::loader::{LoadRequest, Loader};
+use crate::loader::manifest::ManifestView;
+use crate::loader::{FactoryRef, LoadRequest, Loader, Placement};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -190,8 +191,9 @@ fn draft(
         config: &config,
         pin: None,
     };
-    let loaded = loader.in_worker().load(&request)?;
-    let manifest = loader.manifest(factory_ref)?;
+    let confined = Loader { placement: Placement::worker(), ..loader.clone() };
+    let loaded = confined.load(&request)?;
+    let manifest = manifest(&loader, factory_ref)?;
     let catalog = match loaded.has_catalog() {
         true => loaded.catalog(loader.limits.time).unwrap_or_default(),
         false => nexus_router_sdk::Catalog::default(),
@@ -200,11 +202,20 @@ fn draft(
     let draft = Draft {
         adapter_id: arguments.id.as_deref().unwrap_or(loaded.adapter_id()),
         version: "1.0.0",
-        description: &manifest.description.unwrap_or_else(|| format!("The adapter {kind}.")),
+        description: &format!("The adapter {kind}."),
         external: loaded.capabilities().contains(&Capability::External),
         error_codes: &manifest.error_codes,
         tools: &catalog.tools,
         examples: &Object::from(&examples),
     };
     Ok(draft.contract().and_then(Interface::from_document))
+}
+
+/// Reads the manifest of an adapter; without one there is nothing in it.
+fn manifest(loader: &Loader, factory_ref: &str) -> Result<ManifestView, Error> {
+    let function = FactoryRef::parse(factory_ref)?.function().to_owned();
+    let records = loader.find(factory_ref).map(|path| Loader::factories(&path)).transpose()?;
+    let record = records.into_iter().flatten().find(|record| record.factory == function);
+    let manifest = record.and_then(|record| record.manifest).unwrap_or_default();
+    Ok(ManifestView::read(&manifest))
 }

@@ -39,7 +39,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let app = router.app(environment)?;
     let adapter = app.adapter_of(id)?;
     let Some(library) = adapter.digest() else {
-        return Err(Error::usage("the built-in adapter has no contract", "name one with --adapter"));
+        return Err(Error::usage(
+            "the built-in adapter has no contract",
+            "name one with --adapter",
+        ));
     };
     let mut output = Output::new(environment);
     let mut failed = 0;
@@ -107,7 +110,8 @@ fn problems(
 
 /// Compares an output with the one of the example, but for what differs between equal calls.
 fn same(output: &Object, expected: &Value, volatile: &[String]) -> Result<(), String> {
-    let blank = |value: Value| volatile.iter().fold(value, |value, pointer| without(value, pointer));
+    let blank =
+        |value: Value| volatile.iter().fold(value, |value, pointer| without(value, pointer));
     let (output, expected) = (blank(output.clone().into()), blank(expected.clone()));
     let canonical = |value: &Value| crate::json::to_jcs(value);
     if canonical(&output) == canonical(&expected) {
@@ -142,4 +146,3 @@ fn without(mut value: Value, pointer: &str) -> Value {
     }
     value
 }
-

@@ -33,7 +33,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         }
         Format::Github => {
             for (file, finding) in findings {
-                output.line(&annotation(&shelf.directory().join(file).display().to_string(), finding))?;
+                output.line(&annotation(
+                    &shelf.directory().join(file).display().to_string(),
+                    finding,
+                ))?;
             }
         }
         Format::Human => {
@@ -43,7 +46,9 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             let count = verified.interfaces.len();
             match findings.len() {
                 0 => output.line(&format!("ok: {count} contracts hold"))?,
-                found => output.line(&format!("not ok: {found} findings, {count} contracts hold"))?,
+                found => {
+                    output.line(&format!("not ok: {found} findings, {count} contracts hold"))?
+                }
             }
         }
     }
@@ -51,6 +56,13 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         tell("hint: nexus-router explain CODE tells what a code means");
     }
     Ok(if findings.is_empty() { Answer::Yes } else { Answer::No })
+}
+
+/// Tells findings to people.
+pub(super) fn tell_all(findings: &[(String, Finding)]) {
+    for (file, finding) in findings {
+        tell(&visible(&format!("✗ {file}: {finding}")));
+    }
 }
 
 /// Writes a finding as a command of GitHub workflows.
