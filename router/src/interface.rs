@@ -6,6 +6,7 @@
 mod compare;
 mod document;
 mod finding;
+mod keyword;
 mod schema;
 
 pub use compare::{Change, Class, compare, compare_schemas};

@@ -358,8 +358,8 @@ impl Reader<'_> {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             self.wrong(&place, "must be the schema of an object: \"type\": \"object\"");
         }
-        schema::lint(schema, &place, self.findings);
-        schema.clone()
+        // One that cannot be used is not tried on the examples either.
+        if schema::lint(schema, &place, self.findings) { schema.clone() } else { Value::Null }
     }
 
     fn retry(&mut self, object: &Object, place: &str) -> Retry {
