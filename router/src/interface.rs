@@ -9,7 +9,7 @@ mod finding;
 mod keyword;
 mod schema;
 
-pub use compare::{Change, Class, compare, compare_schemas};
+pub use compare::{Change, Class, Lowered, compare, compare_schemas, declared_bump, required_bump};
 pub use document::{
     Example, FORMAT, FailureMode, Interface, MAX_BYTES, Operation, Retry, Severity, is_adapter_id,
 };
