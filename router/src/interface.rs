@@ -12,13 +12,15 @@ mod document;
 mod draft;
 mod finding;
 mod frozen;
+mod keyword;
 mod lock;
+mod reader;
 mod schema;
 mod shelf;
 mod signoff;
 mod verify;
 
-pub use compare::{Change, Class, compare, compare_schemas, declared_bump, required_bump};
+pub use compare::{Change, Class, Lowered, compare, compare_schemas, declared_bump, required_bump};
 pub use docs::docs;
 pub use document::{
     Example, FORMAT, FailureMode, Interface, MAX_BYTES, Operation, Retry, Severity, is_adapter_id,

@@ -33,8 +33,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let (Some(old), Some(new)) = (old, new) else { return Ok(Answer::No) };
     let changes = compare(&old, &new);
     let needed = required_bump(&changes);
-    let declared = declared_bump(&old.version, &new.version);
-    let enough = declared.is_ok_and(|declared| declared >= needed);
+    let declared = declared_bump(&old.version, &new.version).ok();
+    let enough = declared.is_some_and(|declared| declared >= needed);
     let broken = arguments.place.app(environment)?.tools_broken_by(&old, &new)?;
     let mut output = Output::new(environment);
     match arguments.format {
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             report.insert("old", old.version.to_string());
             report.insert("new", new.version.to_string());
             report.insert("needed", needed.map(Class::name));
-            report.insert("declared", declared.ok().flatten().map(Class::name));
+            report.insert("declared", declared.flatten().map(Class::name));
             report.insert("changes", changes.iter().map(as_json).collect::<Vec<_>>());
             let broken: Vec<Value> = broken.iter().map(|name| name.as_str().into()).collect();
             report.insert("broken_tools", broken);
