@@ -263,6 +263,62 @@ fn no_schema_that_accepts_less_passes_for_another() {
     assert!(seen.accepted.get() > 20_000, "{}", seen.accepted.get());
 }
 
+/// Schemas of few keywords, of which some differ, and inputs that come close to them.
+fn close(
+    keyword: &BoxedStrategy<(&'static str, Json)>,
+    input: BoxedStrategy<Json>,
+) -> impl Strategy<Value = (Json, Json, Vec<Json>)> + use<> {
+    let keywords = |range| prop::collection::vec(keyword.clone(), range).prop_map(made_of);
+    let inputs = prop::collection::vec(input, 20);
+    (keywords(0..4), keywords(0..3), any::<usize>(), inputs).prop_map(
+        |(old, more, gone, inputs)| {
+            let mut new = old.clone();
+            mutate(&mut new, &(0, Err(gone)));
+            for (keyword, value) in more.as_object().into_iter().flatten() {
+                new[keyword] = value.clone();
+            }
+            (old, new, inputs)
+        },
+    )
+}
+
+#[test]
+fn bounds_that_are_close_are_told_apart() {
+    let number = prop::sample::select(vec![-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 12.0]);
+    let number = number.prop_map(Json::from).boxed();
+    let ends = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+    let keyword = prop_oneof![
+        4 => one_of(&ends, (0..3_i64).prop_map(Json::from).boxed()),
+        1 => one_of(&["multipleOf"], (1..5_i64).prop_map(Json::from).boxed()),
+        1 => one_of(&["type"], prop::sample::select(vec!["integer", "number"]).prop_map(Json::from).boxed()),
+    ];
+    let seen = Seen::default();
+    let strategy = close(&keyword.boxed(), number);
+    many(1_000).run(&strategy, |(old, new, inputs)| holds(&old, &new, &inputs, &seen)).unwrap();
+    assert!(seen.accepted.get() > 1_000, "{}", seen.accepted.get());
+}
+
+#[test]
+fn lists_that_are_close_are_told_apart() {
+    let item = prop::sample::select(vec![json!(1), json!(2), json!(1.5), json!("a")]).boxed();
+    let kinds = ["integer", "number", "string"].map(|kind| json!({ "type": kind }));
+    let part =
+        prop::sample::select([kinds.to_vec(), vec![json!(true), json!({ "const": 1 })]].concat())
+            .boxed();
+    let list = prop::collection::vec(part.clone(), 1..3).prop_map(Json::from).boxed();
+    let keyword = prop_oneof![
+        3 => one_of(&["contains"], part.clone()),
+        3 => one_of(&["minContains", "maxContains"], (0..3_i64).prop_map(Json::from).boxed()),
+        1 => one_of(&["items"], part),
+        1 => one_of(&["prefixItems"], list),
+    ];
+    let seen = Seen::default();
+    let strategy =
+        close(&keyword.boxed(), prop::collection::vec(item, 0..4).prop_map(Json::from).boxed());
+    many(1_000).run(&strategy, |(old, new, inputs)| holds(&old, &new, &inputs, &seen)).unwrap();
+    assert!(seen.accepted.get() > 1_000, "{}", seen.accepted.get());
+}
+
 fn reversed(value: &Json) -> Json {
     match value {
         Json::Object(members) => {
