@@ -265,9 +265,9 @@ fn no_schema_that_accepts_less_passes_for_another() {
 
 /// Schemas of few keywords, of which some differ, and inputs that come close to them.
 fn close(
-    keyword: BoxedStrategy<(&'static str, Json)>,
+    keyword: &BoxedStrategy<(&'static str, Json)>,
     input: BoxedStrategy<Json>,
-) -> impl Strategy<Value = (Json, Json, Vec<Json>)> {
+) -> impl Strategy<Value = (Json, Json, Vec<Json>)> + use<> {
     let keywords = |range| prop::collection::vec(keyword.clone(), range).prop_map(made_of);
     let inputs = prop::collection::vec(input, 20);
     (keywords(0..4), keywords(0..3), any::<usize>(), inputs).prop_map(
@@ -293,7 +293,7 @@ fn bounds_that_are_close_are_told_apart() {
         1 => one_of(&["type"], prop::sample::select(vec!["integer", "number"]).prop_map(Json::from).boxed()),
     ];
     let seen = Seen::default();
-    let strategy = close(keyword.boxed(), number);
+    let strategy = close(&keyword.boxed(), number);
     many(1_000).run(&strategy, |(old, new, inputs)| holds(&old, &new, &inputs, &seen)).unwrap();
     assert!(seen.accepted.get() > 1_000, "{}", seen.accepted.get());
 }
@@ -314,7 +314,7 @@ fn lists_that_are_close_are_told_apart() {
     ];
     let seen = Seen::default();
     let strategy =
-        close(keyword.boxed(), prop::collection::vec(item, 0..4).prop_map(Json::from).boxed());
+        close(&keyword.boxed(), prop::collection::vec(item, 0..4).prop_map(Json::from).boxed());
     many(1_000).run(&strategy, |(old, new, inputs)| holds(&old, &new, &inputs, &seen)).unwrap();
     assert!(seen.accepted.get() > 1_000, "{}", seen.accepted.get());
 }
