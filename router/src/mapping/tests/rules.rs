@@ -210,7 +210,6 @@ fn what_the_contract_refuses_is_told() {
 }
 
 #[test]
-#[ignore = "nothing is compared yet"]
 fn a_tool_that_promises_to_take_more_than_its_contract_is_refused() {
     let interfaces = frozen();
     let document = read(&with(remote(), "/input_schema", json!({ "type": "object" })));
