@@ -6,7 +6,7 @@ use rmcp::model::{ErrorCode, ErrorData, InputRequest, InputRequests};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use super::{Asker, Handler, refused_with};
+use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::outcome::{Outcome, Waiting};
@@ -87,6 +87,10 @@ impl Handler {
             // Nobody said yes or no.
             _ => return Ok(()),
         };
+        // Its run would go on.
+        if self.service().is_draining() {
+            return Err(refused(super::REFUSED, "DRAINING", "the router is about to stop"));
+        }
         let reason = response["content"]["reason"].as_str().filter(|reason| !reason.is_empty());
         let decided = self.service().decide(&asker.bearer, approval_id, answer, reason).await;
         decided.map(drop).map_err(|error| {
