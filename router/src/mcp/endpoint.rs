@@ -24,6 +24,8 @@ use crate::service::Service;
 pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The first version of the protocol without sessions. Versions are dates, so they are ordered as texts.
+const STATELESS: &str = "2026-07-28";
 /// How often it is seen whether the last call is over when the daemon stops.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a client may take to finish its handshake.
@@ -69,7 +71,18 @@ impl Endpoint {
     }
 
     /// Answers a request of somebody who is known.
-    pub async fn answer(&self, request: Request<Bytes>, asker: Asker) -> Reply {
+    pub async fn answer(&self, mut request: Request<Bytes>, asker: Asker) -> Reply {
+        let message = match request.method() {
+            &Method::POST => match Message::read(request.body()) {
+                Ok(message) => Some(message.kind()),
+                Err((code, message)) => return error(code, message),
+            },
+            _ => None,
+        };
+        if message == Some(Kind::Standalone) {
+            // What stands alone belongs to no session, whichever it names.
+            request.headers_mut().remove(SESSION);
+        }
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
         let open = match &session {
@@ -86,17 +99,11 @@ impl Endpoint {
             None => None,
         };
         let caller = asker.bearer.caller.clone();
-        if request.method() == Method::POST {
-            match Message::read(request.body()) {
-                Err((code, message)) => return error(code, message),
-                Ok(message) if open.is_none() && message.method == "initialize" => {
-                    if !self.sessions.has_room(&caller, self.service.standing().mcp.sessions) {
-                        let text = "there are too many sessions";
-                        return plain(StatusCode::SERVICE_UNAVAILABLE, text);
-                    }
-                }
-                Ok(_) => {}
-            }
+        if open.is_none()
+            && message == Some(Kind::Initialize)
+            && !self.sessions.has_room(&caller, self.service.standing().mcp.sessions)
+        {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
         }
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
@@ -124,6 +131,31 @@ struct Message<'a> {
     /// Empty in an answer of the client.
     #[serde(borrow, default)]
     method: Cow<'a, str>,
+    #[serde(default)]
+    params: Option<Params>,
+}
+
+#[derive(serde::Deserialize)]
+struct Params {
+    #[serde(default, rename = "_meta")]
+    meta: Option<Meta>,
+}
+
+#[derive(serde::Deserialize)]
+struct Meta {
+    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<serde_json::Value>,
+}
+
+/// What a message means for sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It is of the stateless era.
+    Standalone,
+    /// It begins a session.
+    Initialize,
+    /// Anything else of the older era.
+    Other,
 }
 
 impl<'a> Message<'a> {
@@ -138,6 +170,15 @@ impl<'a> Message<'a> {
                 Err((ErrorCode::PARSE_ERROR, "this is no JSON"))
             }
             _ => Err(none),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        let meta = self.params.as_ref().and_then(|params| params.meta.as_ref());
+        match meta.and_then(|meta| meta.version.as_ref()?.as_str()) {
+            _ if self.method == "initialize" => Kind::Initialize,
+            Some(version) if version >= STATELESS => Kind::Standalone,
+            _ => Kind::Other,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{ADAPTERS, Session, answer, call, hello};
+use super::support::{ADAPTERS, Session, answer, call, hello, modern, plain};
 use crate::daemon::support::{Daemon, until};
 
 #[test]
@@ -34,4 +34,19 @@ fn there_are_so_many_sessions_and_silence_ends_them() {
     until("all sessions to end", || (open() == 0.0).then_some(()));
     assert_eq!(sessions[0].ask("tools/list", &json!({})).begin().response().status, 404);
     Session::open(&daemon, "apply");
+}
+
+#[test]
+fn who_needs_no_session_may_name_one_that_is_gone() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let list = || modern(&daemon, "tools/list", json!({}), &json!({}));
+    // Neither one that is gone, nor one of somebody else.
+    for id in ["gone", &session.id] {
+        let list = answer(&list().by("admin").header("Mcp-Session-Id", id));
+        assert!(list["result"]["tools"].is_array(), "{list}");
+    }
+    let old = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let old = plain(&daemon, &old).header("MCP-Protocol-Version", "2026-07-28");
+    assert_eq!(old.header("Mcp-Session-Id", "gone").begin().response().status, 404);
 }
