@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, RequestId};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -72,21 +72,21 @@ impl Endpoint {
 
     /// Answers a request of somebody who is known.
     pub async fn answer(&self, mut request: Request<Bytes>, asker: Asker) -> Reply {
-        let message = match request.method() {
+        let (kind, asked) = match request.method() {
             &Method::POST => match Message::read(request.body()) {
-                Ok(message) => Some(message.kind()),
+                Ok(message) => (Some(message.kind()), message.asked()),
                 Err((code, message)) => return error(code, message),
             },
-            _ => None,
+            _ => (None, None),
         };
-        if message == Some(Kind::Standalone) {
+        if kind == Some(Kind::Standalone) {
             // What stands alone belongs to no session, whichever it names.
             request.headers_mut().remove(SESSION);
         }
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
         let open = match &session {
-            Some(id) => match self.sessions.begin(id, &asker.bearer.caller) {
+            Some(id) => match self.sessions.begin(id, &asker.bearer.caller, asked) {
                 Err(Refused::Unknown) => {
                     return plain(StatusCode::NOT_FOUND, "there is no such session");
                 }
@@ -94,13 +94,17 @@ impl Endpoint {
                     let text = "too much of the session is under way";
                     return plain(StatusCode::SERVICE_UNAVAILABLE, text);
                 }
-                Ok(open) => Some(open),
+                Err(Refused::Twice) => {
+                    let text = "another request of this id is under way";
+                    return error(ErrorCode::INVALID_REQUEST, text);
+                }
+                Ok(open) => Some(Arc::new(open)),
             },
             None => None,
         };
         let caller = asker.bearer.caller.clone();
         if open.is_none()
-            && message == Some(Kind::Initialize)
+            && kind == Some(Kind::Initialize)
             && !self.sessions.has_room(&caller, self.service.standing().mcp.sessions)
         {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
@@ -108,6 +112,10 @@ impl Endpoint {
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(asker);
+        if let Some(open) = &open {
+            // It goes along: what was asked is under way until it is done, also if nobody waits for the answer.
+            request.extensions_mut().insert(Arc::clone(open));
+        }
         let mut protocol = self.protocol.clone();
         let Ok(mut reply) = protocol.call(request).await;
         if let (true, StatusCode::ACCEPTED, Some(id)) = (ends, reply.status(), &session) {
@@ -132,6 +140,8 @@ struct Message<'a> {
     #[serde(borrow, default)]
     method: Cow<'a, str>,
     #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
     params: Option<Params>,
 }
 
@@ -148,7 +158,7 @@ struct Meta {
 }
 
 /// What a message means for sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// It is of the stateless era.
     Standalone,
@@ -171,6 +181,11 @@ impl<'a> Message<'a> {
             }
             _ => Err(none),
         }
+    }
+
+    /// Returns the id of a request. An answer has that of a question of ours.
+    fn asked(self) -> Option<RequestId> {
+        self.id.filter(|_| !self.method.is_empty())
     }
 
     fn kind(&self) -> Kind {

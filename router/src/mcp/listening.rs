@@ -1,7 +1,8 @@
 //! Tells callers of changes: sessions as long as they last, and listeners of the stateless era.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nexus_router_sdk::Catalog;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
@@ -20,14 +21,17 @@ pub(super) struct Session {
     /// Ends what was begun for the session when it is gone.
     gone: CancellationToken,
     _guard: DropGuard,
+    /// Whether it is told of changes.
+    told: AtomicBool,
     /// The resources that it follows.
-    followed: std::sync::Arc<Mutex<BTreeSet<String>>>,
+    followed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Default for Session {
     fn default() -> Self {
         let gone = CancellationToken::new();
-        Self { _guard: gone.clone().drop_guard(), gone, followed: std::sync::Arc::default() }
+        let guard = gone.clone().drop_guard();
+        Self { gone, _guard: guard, told: AtomicBool::new(false), followed: Arc::default() }
     }
 }
 
@@ -38,8 +42,12 @@ fn lock(followed: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> 
 impl Handler {
     /// Tells a session of changes for as long as it lasts.
     pub(super) fn tell_session(&self, peer: Peer<RoleServer>) {
+        // A client may say as often as it likes that it is ready.
+        if self.session.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (service, gone) = (self.service().clone(), self.session.gone.clone());
-        let followed = std::sync::Arc::clone(&self.session.followed);
+        let followed = Arc::clone(&self.session.followed);
         drop(tokio::spawn(async move {
             let mut changes = service.offers_changed();
             let mut updates = service.resources_updated();

@@ -3,7 +3,7 @@
 //! The library ends a session after a silence, also while a call of it works in silence. So the time is kept
 //! here: a session ends when nothing of it was under way for so long.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::BoxBody;
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
@@ -27,6 +28,8 @@ struct Known {
     owner: Caller,
     /// Answers and streams that are not at their end.
     open: usize,
+    /// The ids of requests that are under way. The library loses the answer to one of two that have the same.
+    asked: HashSet<RequestId>,
     /// When something of it ended last.
     seen: Instant,
 }
@@ -41,18 +44,24 @@ pub(super) enum Refused {
     Unknown,
     /// Too much of it is under way.
     Busy,
+    /// A request of the same id is under way.
+    Twice,
 }
 
 /// An answer or a stream of a session that is not at its end.
 pub(super) struct Open {
     sessions: Arc<Sessions>,
     id: Arc<str>,
+    asked: Option<RequestId>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(known) = self.sessions.lock().get_mut(&self.id) {
             known.open = known.open.saturating_sub(1);
+            if let Some(asked) = &self.asked {
+                known.asked.remove(asked);
+            }
             known.seen = Instant::now();
         }
     }
@@ -60,7 +69,12 @@ impl Drop for Open {
 
 impl Sessions {
     /// Begins something of a session, if it is one of this caller.
-    pub(super) fn begin(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Open, Refused> {
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        id: &str,
+        caller: &Caller,
+        asked: Option<RequestId>,
+    ) -> Result<Open, Refused> {
         let mut known = self.lock();
         let (id, session) = known.get_key_value(id).ok_or(Refused::Unknown)?;
         if session.owner != *caller {
@@ -69,17 +83,24 @@ impl Sessions {
         if session.open >= AT_ONCE {
             return Err(Refused::Busy);
         }
+        if asked.as_ref().is_some_and(|asked| session.asked.contains(asked)) {
+            return Err(Refused::Twice);
+        }
         let id = Arc::clone(id);
         if let Some(session) = known.get_mut(&id) {
             session.open += 1;
+            session.asked.extend(asked.clone());
         }
         drop(known);
-        Ok(Open { sessions: Arc::clone(self), id })
+        Ok(Open { sessions: Arc::clone(self), id, asked })
     }
 
     /// Takes note of a session that was made for a caller.
     pub(super) fn add(&self, id: &str, owner: Caller) {
-        self.lock().insert(id.into(), Known { owner, open: 0, seen: Instant::now() });
+        self.lock().insert(
+            id.into(),
+            Known { owner, open: 0, asked: HashSet::new(), seen: Instant::now() },
+        );
     }
 
     /// Forgets a session.
@@ -118,7 +139,10 @@ impl Sessions {
 }
 
 /// Lets a body keep a session open until it is at its end, or nobody reads it any more.
-pub(super) fn held(body: BoxBody<Bytes, Infallible>, open: Open) -> BoxBody<Bytes, Infallible> {
+pub(super) fn held(
+    body: BoxBody<Bytes, Infallible>,
+    open: Arc<Open>,
+) -> BoxBody<Bytes, Infallible> {
     let body = body.map_frame(move |frame| {
         let _open = &open;
         frame
@@ -160,10 +184,13 @@ mod tests {
         sessions.add("a", local.clone());
         sessions.add("b", Caller { name: "other".to_owned(), ..local.clone() });
         for id in ["b", "c"] {
-            assert_eq!(sessions.begin(id, &local).err(), Some(Refused::Unknown));
+            assert_eq!(sessions.begin(id, &local, None).err(), Some(Refused::Unknown));
         }
         assert!(sessions.has_room(&local, 3) && !sessions.has_room(&local, 2));
-        let open = sessions.begin("a", &local).unwrap_or_else(|refused| panic!("{refused:?}"));
+        let begin = |asked: i64| sessions.begin("a", &local, Some(RequestId::Number(asked)));
+        let open = begin(1).unwrap_or_else(|refused| panic!("{refused:?}"));
+        assert_eq!(begin(1).err(), Some(Refused::Twice));
+        assert!(begin(2).is_ok() && begin(2).is_ok());
         assert_eq!(sessions.silent(Duration::ZERO).len(), 1);
         assert_eq!(sessions.count(), 1);
         drop(open);

@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::support::{ADAPTERS, Session, call, heard, modern};
+use super::support::{ADAPTERS, Session, answer, call, heard, modern};
 use crate::daemon::support::Daemon;
+
+/// A resource that can be followed.
+const WATCHED: &str = "test://watched-resource";
 
 #[test]
 fn sessions_and_listeners_hear_of_a_reload() {
@@ -29,4 +32,25 @@ fn an_adapter_that_changes_its_catalogue_is_asked_again() {
     let methods = heard(&mut stream, "notifications/prompts/list_changed");
     assert!(!methods.iter().any(|method| method.contains("tools")), "{methods:?}");
     daemon.audited(|event| event.to_string().contains("tools.changed"));
+}
+
+#[test]
+fn a_session_that_says_twice_that_it_is_ready_hears_everything_once() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    for _ in 0..10 {
+        assert_eq!(session.send(&ready).begin().response().status, 202);
+    }
+    let mut stream = session.stream();
+    let follow = json!({ "uri": WATCHED });
+    assert!(answer(&session.ask("resources/subscribe", &follow))["error"].is_null());
+    for _ in 0..2 {
+        call(&daemon, "test_trigger_prompt_change", &json!({}));
+        let methods = heard(&mut stream, "notifications/prompts/list_changed");
+        assert_eq!(methods.len(), 1, "{methods:?}");
+    }
+    daemon.ask("POST", "/v1/reload").ok();
+    let methods = heard(&mut stream, "notifications/tools/list_changed");
+    assert_eq!(methods.len(), 1, "{methods:?}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{ADAPTERS, Session, answer, call, hello, modern, plain};
+use super::support::{ADAPTERS, Session, answer, call, hello, modern, plain, read};
 use crate::daemon::support::{Daemon, until};
 
 #[test]
@@ -49,4 +49,26 @@ fn who_needs_no_session_may_name_one_that_is_gone() {
     let old = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let old = plain(&daemon, &old).header("MCP-Protocol-Version", "2026-07-28");
     assert_eq!(old.header("Mcp-Session-Id", "gone").begin().response().status, 404);
+}
+
+#[test]
+fn an_id_is_of_one_request_at_a_time() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let held = json!({ "name": "hold", "arguments": {} });
+    let mut first = session.ask("tools/call", &held).begin();
+    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
+    let second = session.ask("tools/list", &json!({})).begin().response();
+    assert_eq!(second.status, 400, "{second:?}");
+    assert_eq!(second.json()["error"]["code"], -32600);
+    // An answer of the client has the id of a question of ours.
+    let answered = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
+    assert_eq!(session.send(&answered).begin().response().status, 202);
+    let other = json!({ "jsonrpc": "2.0", "id": "7", "method": "tools/list" });
+    assert!(answer(&session.send(&other))["result"]["tools"].is_array());
+    daemon.release();
+    let answered = read(&first.response()).pop().unwrap();
+    assert!(answered["result"].is_object(), "{answered}");
+    let again = answer(&session.ask("tools/list", &json!({})));
+    assert!(again["result"]["tools"].is_array(), "{again}");
 }
