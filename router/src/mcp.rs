@@ -44,6 +44,8 @@ pub struct Asker {
     pub bearer: Bearer,
     /// The trace of the request that carries the question.
     pub trace: Option<TraceContext>,
+    /// What the question takes in memory, which is kept for as long as anything of it is.
+    pub held: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// What all handlers of a daemon share.

@@ -72,3 +72,33 @@ fn an_id_is_of_one_request_at_a_time() {
     let again = answer(&session.ask("tools/list", &json!({})));
     assert!(again["result"]["tools"].is_array(), "{again}");
 }
+
+#[test]
+fn calls_of_a_session_keep_their_memory_until_they_are_over() {
+    let server = "body_bytes = 16384\nbundle_bytes = 16384\nbodies_bytes = 32768\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let session = Session::open(&daemon, "apply");
+    let hold = |id: u64| {
+        let params = json!({ "name": "hold", "arguments": { "name": "x".repeat(12_000) } });
+        session
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    };
+    let wires: Vec<_> = (1..=2)
+        .map(|held| {
+            let wire = hold(held).begin();
+            until("the call", || (daemon.calls_in_flight("many") == held).then_some(()));
+            wire
+        })
+        .collect();
+    hold(3).refused(503, "OVERLOADED");
+    // Also if nobody waits for the answers any more.
+    drop(wires);
+    hold(3).refused(503, "OVERLOADED");
+    // What has many values takes more memory than its text.
+    let many = vec![json!({ "a": [] }); 500];
+    let params = json!({ "name": "greet", "arguments": { "name": "Ada", "many": many } });
+    let ask = modern(&daemon, "tools/call", params, &json!({}));
+    ask.refused(503, "OVERLOADED");
+    assert_eq!(session.end(), 204);
+    until("room", || (ask.begin().response().status == 200).then_some(()));
+}
