@@ -16,7 +16,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use super::sessions::{self, Refused, Sessions};
+use super::sessions::{self, HANDSHAKE, Place, Refused, Sessions};
 use super::{Asker, Handler, Shared};
 use crate::service::Service;
 
@@ -28,13 +28,14 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const STATELESS: &str = "2026-07-28";
 /// How often it is seen whether the last call is over when the daemon stops.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a client may take to finish its handshake.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// The library's side of it.
+type Protocol = StreamableHttpService<Handler, LocalSessionManager>;
 
 /// The protocol over HTTP.
 pub struct Endpoint {
     service: Service,
-    protocol: StreamableHttpService<Handler, LocalSessionManager>,
+    protocol: Protocol,
     sessions: Arc<Sessions>,
 }
 
@@ -102,13 +103,16 @@ impl Endpoint {
             },
             None => None,
         };
-        let caller = asker.bearer.caller.clone();
-        if open.is_none()
-            && kind == Some(Kind::Initialize)
-            && !self.sessions.has_room(&caller, self.service.standing().mcp.sessions)
-        {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
-        }
+        let place = match kind {
+            Some(Kind::Initialize) if open.is_none() => {
+                let limit = self.service.standing().mcp.sessions;
+                let Some(place) = self.sessions.reserve(&asker.bearer.caller, limit) else {
+                    return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+                };
+                Some(place)
+            }
+            _ => None,
+        };
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(asker);
@@ -117,20 +121,34 @@ impl Endpoint {
             request.extensions_mut().insert(Arc::clone(open));
         }
         let mut protocol = self.protocol.clone();
-        let Ok(mut reply) = protocol.call(request).await;
+        let mut reply = match place {
+            Some(place) => return begin(protocol, request, place).await,
+            None => protocol.call(request).await.unwrap_or_else(|never| match never {}),
+        };
         if let (true, StatusCode::ACCEPTED, Some(id)) = (ends, reply.status(), &session) {
             self.sessions.remove(id);
             // It is done already; clients take 202 for a failure.
             *reply.status_mut() = StatusCode::NO_CONTENT;
         }
-        let made = reply.headers().get(SESSION).and_then(|id| id.to_str().ok());
-        match (made, open) {
-            (Some(id), None) => self.sessions.add(id, caller),
-            (_, Some(open)) => return reply.map(|body| sessions::held(body, open)),
-            (None, None) => {}
+        match open {
+            Some(open) => reply.map(|body| sessions::held(body, open)),
+            None => reply,
+        }
+    }
+}
+
+/// Begins a session. Its client may be gone before it is made; it is counted all the same, until silence ends it.
+async fn begin(mut protocol: Protocol, request: Request<Full<Bytes>>, place: Place) -> Reply {
+    let made = tokio::spawn(async move {
+        let reply = protocol.call(request).await.unwrap_or_else(|never| match never {});
+        if let Some(id) = reply.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+            place.take(id);
         }
         reply
-    }
+    });
+    made.await.unwrap_or_else(|_| {
+        plain(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be made")
+    })
 }
 
 /// What a message is. That stands in the body, whatever its headers say.
