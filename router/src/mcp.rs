@@ -10,6 +10,7 @@ mod approving;
 mod asking;
 mod call;
 mod endpoint;
+mod following;
 mod handler;
 mod listening;
 mod offers;
@@ -53,6 +54,7 @@ struct Shared {
     service: Service,
     /// Keeps the states that callers carry for us from being changed on the way.
     seal: RequestStateCodec,
+    followed: following::Followed,
 }
 
 /// Answers the requests of one session, or one request.
@@ -96,7 +98,7 @@ impl Shared {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
         let seal = RequestStateCodec::try_new(key).map_err(std::io::Error::other)?;
-        Ok(Self { service, seal })
+        Ok(Self { service, seal, followed: following::Followed::default() })
     }
 }
 
