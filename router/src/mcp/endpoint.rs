@@ -99,7 +99,7 @@ impl Endpoint {
                     let text = "another request of this id is under way";
                     return error(ErrorCode::INVALID_REQUEST, text);
                 }
-                Ok(open) => Some(Arc::new(open)),
+                Ok(open) => Some(open),
             },
             None => None,
         };
@@ -116,9 +116,9 @@ impl Endpoint {
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(asker);
-        if let Some(open) = &open {
-            // It goes along: what was asked is under way until it is done, also if nobody waits for the answer.
-            request.extensions_mut().insert(Arc::clone(open));
+        if let Some(asked) = open.as_ref().and_then(|open| open.asked.as_ref()) {
+            // It goes along: the id is in use until the request is done.
+            request.extensions_mut().insert(Arc::clone(asked));
         }
         let mut protocol = self.protocol.clone();
         let mut reply = match place {

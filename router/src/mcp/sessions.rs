@@ -59,16 +59,29 @@ pub(super) enum Refused {
 pub(super) struct Open {
     sessions: Arc<Sessions>,
     id: Arc<str>,
-    asked: Option<RequestId>,
+    /// The request that it answers.
+    pub(super) asked: Option<Arc<Asked>>,
+}
+
+/// The id of a request, which is in use until the request is done, also if nobody waits for the answer.
+pub(super) struct Asked {
+    sessions: Arc<Sessions>,
+    session: Arc<str>,
+    id: RequestId,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(known) = self.sessions.lock().known.get_mut(&self.session) {
+            known.asked.remove(&self.id);
+        }
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(known) = self.sessions.lock().known.get_mut(&self.id) {
             known.open = known.open.saturating_sub(1);
-            if let Some(asked) = &self.asked {
-                known.asked.remove(asked);
-            }
             known.seen = Instant::now();
         }
     }
@@ -98,6 +111,10 @@ impl Sessions {
             session.open += 1;
             session.asked.extend(asked.clone());
         }
+        let asked = asked.map(|asked| {
+            let (sessions, session) = (Arc::clone(self), Arc::clone(&id));
+            Arc::new(Asked { sessions, session, id: asked })
+        });
         Ok(Open { sessions: Arc::clone(self), id, asked })
     }
 
@@ -185,10 +202,7 @@ impl Drop for Place {
 }
 
 /// Lets a body keep a session open until it is at its end, or nobody reads it any more.
-pub(super) fn held(
-    body: BoxBody<Bytes, Infallible>,
-    open: Arc<Open>,
-) -> BoxBody<Bytes, Infallible> {
+pub(super) fn held(body: BoxBody<Bytes, Infallible>, open: Open) -> BoxBody<Bytes, Infallible> {
     let body = body.map_frame(move |frame| {
         let _open = &open;
         frame

@@ -102,3 +102,16 @@ fn calls_of_a_session_keep_their_memory_until_they_are_over() {
     assert_eq!(session.end(), 204);
     until("room", || (ask.begin().response().status == 200).then_some(()));
 }
+
+#[test]
+fn a_call_that_nobody_waits_for_keeps_no_session() {
+    let daemon = Daemon::start(&format!("{ADAPTERS}\n[mcp]\nsession_idle_ms = 1000\n"), &[]);
+    let session = Session::open(&daemon, "apply");
+    let wire = session.ask("tools/call", &json!({ "name": "hold", "arguments": {} })).begin();
+    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
+    drop(wire);
+    // Its id is in use for as long as it goes on.
+    assert_eq!(session.ask("tools/list", &json!({})).begin().response().status, 400);
+    until("the end of the call", || (daemon.calls_in_flight("many") == 0).then_some(()));
+    assert_eq!(session.ask("tools/list", &json!({})).begin().response().status, 404);
+}
