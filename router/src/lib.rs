@@ -6,6 +6,8 @@ mod python_text;
 
 mod files;
 
+mod near;
+
 pub mod digest;
 
 pub mod clock;
