@@ -127,7 +127,7 @@ pub fn find(code: &str) -> impl Iterator<Item = Code> {
 pub fn near(code: &str) -> Vec<&'static str> {
     let code = code.to_ascii_uppercase();
     let mut scored: Vec<(f64, &str)> =
-        all().map(|known| (strsim::jaro_winkler(&code, known.code), known.code)).collect();
+        all().map(|known| (crate::near::likeness(&code, known.code), known.code)).collect();
     scored.retain(|(score, _)| *score > 0.8);
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.dedup_by_key(|known| known.1);

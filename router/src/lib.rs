@@ -8,6 +8,8 @@ mod markdown;
 
 mod files;
 
+mod near;
+
 pub mod digest;
 
 pub mod key;

@@ -10,6 +10,7 @@ mod approving;
 mod asking;
 mod call;
 mod endpoint;
+mod following;
 mod handler;
 mod listening;
 mod offers;
@@ -44,6 +45,8 @@ pub struct Asker {
     pub bearer: Bearer,
     /// The trace of the request that carries the question.
     pub trace: Option<TraceContext>,
+    /// What the question takes in memory, which is kept for as long as anything of it is.
+    pub held: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// What all handlers of a daemon share.
@@ -51,6 +54,7 @@ struct Shared {
     service: Service,
     /// Keeps the states that callers carry for us from being changed on the way.
     seal: RequestStateCodec,
+    followed: following::Followed,
 }
 
 /// Answers the requests of one session, or one request.
@@ -94,7 +98,7 @@ impl Shared {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
         let seal = RequestStateCodec::try_new(key).map_err(std::io::Error::other)?;
-        Ok(Self { service, seal })
+        Ok(Self { service, seal, followed: following::Followed::default() })
     }
 }
 

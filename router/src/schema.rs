@@ -54,7 +54,7 @@ pub fn near(name: &str) -> Vec<&'static str> {
     let short = name.strip_prefix(PREFIX).unwrap_or(name);
     let similarity = |schema: &Schema| {
         let known = schema.name.strip_prefix(PREFIX).unwrap_or(schema.name);
-        strsim::jaro_winkler(short, known)
+        crate::near::likeness(short, known)
     };
     let mut scored: Vec<(f64, &str)> =
         SCHEMAS.iter().map(|schema| (similarity(schema), schema.name)).collect();

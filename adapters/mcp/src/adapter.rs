@@ -248,9 +248,20 @@ impl Call<'_> {
             return Err(Failure::answered(error));
         }
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let follows = self.operation == Operation::Subscribe;
+        // First, so that the server is not asked for what nobody remembers.
+        let new = match follows {
+            true => self.upstream.follow(&uri).map_err(Failure::answered)?,
+            false => false,
+        };
         // In the new way this is a part of one long request, which whoever keeps it makes anew.
-        let answer = if live.is_modern() { Object::new() } else { self.ask(live, params).await? };
-        self.upstream.follow(&uri, self.operation == Operation::Subscribe);
-        Ok(answer)
+        let answer = match live.is_modern() {
+            true => Ok(Object::new()),
+            false => self.ask(live, params).await,
+        };
+        if (new && answer.is_err()) || (!follows && answer.is_ok()) {
+            self.upstream.leave(&uri);
+        }
+        answer
     }
 }

@@ -185,7 +185,11 @@ impl Http {
         let ClientJsonRpcMessage::Request(request) = message else { return Err(refusal) };
         let discovers = matches!(request.request, ClientRequest::DiscoverRequest(_));
         if in_session && is_client(status) && text.to_ascii_lowercase().contains("session") {
-            return Err(Failure::forgotten());
+            let forgotten = Failure::forgotten();
+            return Err(Failure {
+                sent: !is_unseen(status, &body, &json!(request.id)),
+                ..forgotten
+            });
         }
         // Who does not know the question is of an earlier era; the library goes on from there.
         let error = match error {
@@ -370,6 +374,17 @@ fn is_of(response: &Response<Incoming>, kind: &str) -> bool {
 
 fn is_client(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
+}
+
+/// Says whether a refusal that speaks of a session means that the request was certainly not carried out; only
+/// then may it be made again. The protocol has 404 for a session that is over, which is seen before. Servers
+/// that answer 400 instead do so before they look at the request: with an error of the transport that does not
+/// name it. Any other text may come from the middle of the work, about a session of another kind.
+fn is_unseen(status: StatusCode, body: &[u8], id: &Value) -> bool {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else { return false };
+    let code = body["error"]["code"].as_i64();
+    let of_transport = code.is_some_and(|code| code == -32600 || (-32099..=-32000).contains(&code));
+    status == StatusCode::BAD_REQUEST && of_transport && body["id"] != *id
 }
 
 /// What is denied is most likely not granted, and names that are not are never found.

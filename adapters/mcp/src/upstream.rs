@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Place, Protocol, Settings};
 use crate::connection::Connection;
 use crate::ending::Ending;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::follow;
 use crate::listing::{self, Room};
 use crate::log::Log;
@@ -317,14 +317,24 @@ impl Upstream {
         }
     }
 
-    /// Takes note that a resource is followed, or no longer.
-    pub(crate) fn follow(&self, uri: &str, wanted: bool) -> bool {
-        self.followed.send_if_modified(|followed| {
-            if !wanted {
-                return followed.remove(uri);
-            }
-            followed.len() < MAX_FOLLOWED && followed.insert(uri.to_owned())
-        })
+    /// Takes note that a resource is followed, and says whether it was not before.
+    pub(crate) fn follow(&self, uri: &str) -> Result<bool, AdapterError> {
+        let mut full = false;
+        let new = self.followed.send_if_modified(|followed| {
+            full = followed.len() >= MAX_FOLLOWED && !followed.contains(uri);
+            !full && followed.insert(uri.to_owned())
+        });
+        if full {
+            let message =
+                format!("{MAX_FOLLOWED} resources of the MCP server are followed already");
+            return Err(failure::invalid(message));
+        }
+        Ok(new)
+    }
+
+    /// Takes note that a resource is followed no longer.
+    pub(crate) fn leave(&self, uri: &str) {
+        self.followed.send_if_modified(|followed| followed.remove(uri));
     }
 }
 
@@ -345,4 +355,27 @@ enum Found {
     Live(Arc<Connection>),
     Attempt(watch::Receiver<Option<Outcome>>),
     Pause(Failure),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use nexus_router_sdk::code;
+    use nexus_router_sdk::testing::Recorder;
+    use serde_json::json;
+
+    #[test]
+    fn a_resource_too_many_is_refused() {
+        let config: Config = serde_json::from_value(json!({ "command": ["server"] })).unwrap();
+        let settings = Arc::new(config.check().unwrap());
+        let upstream = Upstream::new(settings, &Recorder::default().host());
+        for n in 0..MAX_FOLLOWED {
+            assert_eq!(upstream.follow(&format!("r:{n}")), Ok(true));
+        }
+        assert_eq!(upstream.follow("r:more").unwrap_err().code, code::INVALID_ARGUMENT);
+        assert_eq!(upstream.follow("r:1"), Ok(false));
+        upstream.leave("r:1");
+        assert_eq!(upstream.follow("r:more"), Ok(true));
+    }
 }

@@ -93,7 +93,7 @@ impl std::fmt::Debug for Tool {
 
 pub(super) fn call(app: &App, id: &str, mut request: Value) -> Result<Value, Error> {
     let Some(tool) = TOOLS.iter().find(|tool| tool.id == id) else {
-        let scored = TOOLS.iter().map(|tool| (strsim::jaro_winkler(id, tool.id), tool.id));
+        let scored = TOOLS.iter().map(|tool| (crate::near::likeness(id, tool.id), tool.id));
         let best = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|best| best.0 > 0.8);
         return Err(Error::UnknownTool { id: id.to_owned(), meant: best.map(|best| best.1) });
     };

@@ -255,7 +255,7 @@ fn a(type_name: &str) -> String {
 }
 
 fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|word| (strsim::jaro_winkler(text, word), word));
+    let scored = known.map(|word| (crate::near::likeness(text, word), word));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.8).then_some(best.1)
 }

@@ -94,6 +94,14 @@ impl Memory {
         Ok(value)
     }
 
+    /// Counts also the values that somebody else is going to make of a body.
+    pub(super) fn weigh_values(&self, held: &mut Held) -> Result<(), Problem> {
+        let bytes = held.bytes.len().saturating_add(values(&held.bytes) * VALUE);
+        held.right = None;
+        held.right = Some(self.request(bytes)?);
+        Ok(())
+    }
+
     /// Reads a body of at most `limit` bytes.
     pub(super) async fn read(
         &self,
@@ -138,6 +146,21 @@ impl Memory {
     }
 }
 
+/// Returns how many values there are in a text of JSON, or more if it is none.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' | b',' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
@@ -165,5 +188,19 @@ impl HttpBody for Weighed {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_and_texts_are_not_looked_into() {
+        for (text, count) in
+            [("", 0), (r#"{"a":[1,2,3],"b":{}}"#, 6), (r#"["[[,\",,,]","\\",1]"#, 3)]
+        {
+            assert_eq!(values(text.as_bytes()), count, "{text}");
+        }
     }
 }

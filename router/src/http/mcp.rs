@@ -1,5 +1,7 @@
 //! MCP over HTTP: requests that were let through, handed to the endpoint.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -42,14 +44,16 @@ pub(super) async fn delete(context: Context) -> Result<Response, Problem> {
 }
 
 async fn answer(mut context: Context, method: Method) -> Result<Response, Problem> {
+    context.memory.weigh_values(&mut context.body)?;
     let body: Bytes = std::mem::take(&mut context.body.bytes);
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = http::Uri::from_static(PATH);
     *request.headers_mut() = std::mem::take(&mut context.headers);
-    let asker = Asker { bearer: context.bearer.clone(), trace: context.trace };
-    let mcp = std::sync::Arc::clone(&context.mcp);
-    // The memory of the body is given back with the context, when the answer begins.
+    // In a session the answer begins long before the call is over, so the right goes along with the question.
+    let held = context.body.take_right().map(|right| Arc::new(right) as Arc<_>);
+    let asker = Asker { bearer: context.bearer.clone(), trace: context.trace, held };
+    let mcp = Arc::clone(&context.mcp);
     let reply = mcp.answer(request, asker).await;
     let mut response = reply.map(Body::new);
     // The library says nothing of the texts of its refusals.
@@ -58,6 +62,5 @@ async fn answer(mut context: Context, method: Method) -> Result<Response, Proble
         response.headers_mut().entry(CONTENT_TYPE).or_insert(text);
     }
     response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
-    drop(context);
-    Ok(response)
+    Ok(context.memory.weighed(response).await)
 }

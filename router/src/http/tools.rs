@@ -92,7 +92,7 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
     let Some(spec) = context.standing.tools.get(&name).cloned() else {
         let known = context.standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
-            .map(|known| (strsim::jaro_winkler(&name, known), known))
+            .map(|known| (crate::near::likeness(&name, known), known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|best| best.0 > 0.8);
         let problem = Problem::new(

@@ -92,7 +92,7 @@ impl AdapterPath {
             .modules()
             .into_iter()
             // The shared beginning of the names says nothing, and would make all of them near.
-            .map(|(known, _)| (strsim::jaro_winkler(kind(module), kind(&known)), known))
+            .map(|(known, _)| (crate::near::likeness(kind(module), kind(&known)), known))
             .filter(|(score, _)| *score > 0.8)
             .collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -6,7 +6,7 @@ use rmcp::model::{ErrorCode, ErrorData, InputRequest, InputRequests};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use super::{Asker, Handler, refused_with};
+use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::outcome::{Outcome, Waiting};
@@ -87,6 +87,10 @@ impl Handler {
             // Nobody said yes or no.
             _ => return Ok(()),
         };
+        // Its run would go on.
+        if self.service().is_draining() {
+            return Err(refused(super::REFUSED, "DRAINING", "the router is about to stop"));
+        }
         let reason = response["content"]["reason"].as_str().filter(|reason| !reason.is_empty());
         let decided = self.service().decide(&asker.bearer, approval_id, answer, reason).await;
         decided.map(drop).map_err(|error| {
@@ -107,7 +111,7 @@ pub(super) fn question(waiting: &Waiting) -> InputRequests {
     let Waiting { tool, method, adapter_id, reason, expires_at, .. } = waiting;
     let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let args = crate::json::to_canonical(&waiting.args.clone().into());
-    let args: String = args.chars().take(SHOWN).collect();
+    let args = shown(args, &waiting.args_digest);
     let message = format!(
         "May {tool}.{method} of adapter '{adapter_id}' be called with {args}{why}? It can be answered until \
          {expires_at}."
@@ -129,6 +133,13 @@ pub(super) fn question(waiting: &Waiting) -> InputRequests {
     });
     let request: Option<InputRequest> = serde_json::from_value(request).ok();
     request.into_iter().map(|request| (name(&waiting.approval_id), request)).collect()
+}
+
+/// Cuts arguments that are long, and says so: nobody is to say yes to what looks like all there is.
+fn shown(args: String, digest: &str) -> String {
+    let Some((end, _)) = args.char_indices().nth(SHOWN) else { return args };
+    let (whole, args) = (args.chars().count(), &args[..end]);
+    format!("{args}… [cut: the first {SHOWN} of {whole} characters; args_digest {digest}]")
 }
 
 /// Says what a task waits for, for those who cannot decide it.
@@ -153,6 +164,7 @@ mod tests {
             reason: Some("it is final".to_owned()),
             expires_at: "2026-11-16T00:00:00.000Z".to_owned(),
             args: [("id".to_owned(), 7.into())].into_iter().collect(),
+            args_digest: "d1".to_owned(),
         };
         let asked = serde_json::to_value(question(&waiting)).unwrap();
         let asked = &asked["approval-a1"];
@@ -162,5 +174,15 @@ mod tests {
             assert!(message.contains(part), "{message}");
         }
         assert!(told(&waiting).contains("a1"));
+    }
+
+    #[test]
+    fn a_cut_is_told() {
+        let whole = "ä".repeat(SHOWN);
+        assert_eq!(shown(whole.clone(), "d1"), whole);
+        let cut = shown(format!("{whole}b"), "d1");
+        for part in [whole.as_str(), "the first 1000 of 1001 characters", "d1"] {
+            assert!(cut.contains(part) && !cut.contains('b'), "{cut}");
+        }
     }
 }

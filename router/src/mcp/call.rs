@@ -117,6 +117,9 @@ impl Handler {
         if let Some(trace) = asker.trace {
             submission = submission.traced(trace);
         }
+        if let Some(held) = &asker.held {
+            submission = submission.holding(Arc::clone(held));
+        }
         let ear = Ear::of(self, context);
         let (heard, mut hearing) = mpsc::channel(HEARD);
         if ear.hears() {

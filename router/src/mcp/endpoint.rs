@@ -10,13 +10,13 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, RequestId};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use super::sessions::{self, Refused, Sessions};
+use super::sessions::{self, HANDSHAKE, Place, Refused, Sessions};
 use super::{Asker, Handler, Shared};
 use crate::service::Service;
 
@@ -24,15 +24,18 @@ use crate::service::Service;
 pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The first version of the protocol without sessions. Versions are dates, so they are ordered as texts.
+const STATELESS: &str = "2026-07-28";
 /// How often it is seen whether the last call is over when the daemon stops.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a client may take to finish its handshake.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+
+/// The library's side of it.
+type Protocol = StreamableHttpService<Handler, LocalSessionManager>;
 
 /// The protocol over HTTP.
 pub struct Endpoint {
     service: Service,
-    protocol: StreamableHttpService<Handler, LocalSessionManager>,
+    protocol: Protocol,
     sessions: Arc<Sessions>,
 }
 
@@ -69,11 +72,22 @@ impl Endpoint {
     }
 
     /// Answers a request of somebody who is known.
-    pub async fn answer(&self, request: Request<Bytes>, asker: Asker) -> Reply {
+    pub async fn answer(&self, mut request: Request<Bytes>, asker: Asker) -> Reply {
+        let (kind, asked) = match request.method() {
+            &Method::POST => match Message::read(request.body()) {
+                Ok(message) => (Some(message.kind()), message.asked()),
+                Err((code, message)) => return error(code, message),
+            },
+            _ => (None, None),
+        };
+        if kind == Some(Kind::Standalone) {
+            // What stands alone belongs to no session, whichever it names.
+            request.headers_mut().remove(SESSION);
+        }
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
         let open = match &session {
-            Some(id) => match self.sessions.begin(id, &asker.bearer.caller) {
+            Some(id) => match self.sessions.begin(id, &asker.bearer.caller, asked) {
                 Err(Refused::Unknown) => {
                     return plain(StatusCode::NOT_FOUND, "there is no such session");
                 }
@@ -81,41 +95,60 @@ impl Endpoint {
                     let text = "too much of the session is under way";
                     return plain(StatusCode::SERVICE_UNAVAILABLE, text);
                 }
+                Err(Refused::Twice) => {
+                    let text = "another request of this id is under way";
+                    return error(ErrorCode::INVALID_REQUEST, text);
+                }
                 Ok(open) => Some(open),
             },
             None => None,
         };
-        let caller = asker.bearer.caller.clone();
-        if request.method() == Method::POST {
-            match Message::read(request.body()) {
-                Err((code, message)) => return error(code, message),
-                Ok(message) if open.is_none() && message.method == "initialize" => {
-                    if !self.sessions.has_room(&caller, self.service.standing().mcp.sessions) {
-                        let text = "there are too many sessions";
-                        return plain(StatusCode::SERVICE_UNAVAILABLE, text);
-                    }
-                }
-                Ok(_) => {}
+        let place = match kind {
+            Some(Kind::Initialize) if open.is_none() => {
+                let limit = self.service.standing().mcp.sessions;
+                let Some(place) = self.sessions.reserve(&asker.bearer.caller, limit) else {
+                    return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+                };
+                Some(place)
             }
-        }
+            _ => None,
+        };
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(asker);
+        if let Some(asked) = open.as_ref().and_then(|open| open.asked.as_ref()) {
+            // It goes along: the id is in use until the request is done.
+            request.extensions_mut().insert(Arc::clone(asked));
+        }
         let mut protocol = self.protocol.clone();
-        let Ok(mut reply) = protocol.call(request).await;
+        let mut reply = match place {
+            Some(place) => return begin(protocol, request, place).await,
+            None => protocol.call(request).await.unwrap_or_else(|never| match never {}),
+        };
         if let (true, StatusCode::ACCEPTED, Some(id)) = (ends, reply.status(), &session) {
             self.sessions.remove(id);
             // It is done already; clients take 202 for a failure.
             *reply.status_mut() = StatusCode::NO_CONTENT;
         }
-        let made = reply.headers().get(SESSION).and_then(|id| id.to_str().ok());
-        match (made, open) {
-            (Some(id), None) => self.sessions.add(id, caller),
-            (_, Some(open)) => return reply.map(|body| sessions::held(body, open)),
-            (None, None) => {}
+        match open {
+            Some(open) => reply.map(|body| sessions::held(body, open)),
+            None => reply,
+        }
+    }
+}
+
+/// Begins a session. Its client may be gone before it is made; it is counted all the same, until silence ends it.
+async fn begin(mut protocol: Protocol, request: Request<Full<Bytes>>, place: Place) -> Reply {
+    let made = tokio::spawn(async move {
+        let reply = protocol.call(request).await.unwrap_or_else(|never| match never {});
+        if let Some(id) = reply.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+            place.take(id);
         }
         reply
-    }
+    });
+    made.await.unwrap_or_else(|_| {
+        plain(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be made")
+    })
 }
 
 /// What a message is. That stands in the body, whatever its headers say.
@@ -124,6 +157,33 @@ struct Message<'a> {
     /// Empty in an answer of the client.
     #[serde(borrow, default)]
     method: Cow<'a, str>,
+    #[serde(default)]
+    id: Option<RequestId>,
+    #[serde(default)]
+    params: Option<Params>,
+}
+
+#[derive(serde::Deserialize)]
+struct Params {
+    #[serde(default, rename = "_meta")]
+    meta: Option<Meta>,
+}
+
+#[derive(serde::Deserialize)]
+struct Meta {
+    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<serde_json::Value>,
+}
+
+/// What a message means for sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It is of the stateless era.
+    Standalone,
+    /// It begins a session.
+    Initialize,
+    /// Anything else of the older era.
+    Other,
 }
 
 impl<'a> Message<'a> {
@@ -138,6 +198,20 @@ impl<'a> Message<'a> {
                 Err((ErrorCode::PARSE_ERROR, "this is no JSON"))
             }
             _ => Err(none),
+        }
+    }
+
+    /// Returns the id of a request. An answer has that of a question of ours.
+    fn asked(self) -> Option<RequestId> {
+        self.id.filter(|_| !self.method.is_empty())
+    }
+
+    fn kind(&self) -> Kind {
+        let meta = self.params.as_ref().and_then(|params| params.meta.as_ref());
+        match meta.and_then(|meta| meta.version.as_ref()?.as_str()) {
+            _ if self.method == "initialize" => Kind::Initialize,
+            Some(version) if version >= STATELESS => Kind::Standalone,
+            _ => Kind::Other,
         }
     }
 }

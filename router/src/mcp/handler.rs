@@ -128,7 +128,7 @@ impl ServerHandler for Handler {
     }
 
     async fn unsubscribe(&self, request: UnsubscribeRequestParams, context: Context) -> Answer<()> {
-        self.leave_in_session(&context, &request.uri).await
+        self.leave_in_session(&context, &request.uri)
     }
 
     fn accepted_subscription_filter(

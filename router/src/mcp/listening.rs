@@ -1,45 +1,56 @@
 //! Tells callers of changes: sessions as long as they last, and listeners of the stateless era.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nexus_router_sdk::Catalog;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::following::Follow;
 use super::{Asker, Handler, REFUSED, refused};
 use crate::service::Service;
 
 /// So many resources can be followed at once.
 pub(super) const FOLLOWED: usize = 1000;
 
+/// Resources that somebody follows, as far as their adapters can tell of changes.
+type Follows = BTreeMap<String, Option<Follow>>;
+
 /// What lasts as long as a session.
 pub(super) struct Session {
     /// Ends what was begun for the session when it is gone.
     gone: CancellationToken,
     _guard: DropGuard,
+    /// Whether it is told of changes.
+    told: AtomicBool,
     /// The resources that it follows.
-    followed: std::sync::Arc<Mutex<BTreeSet<String>>>,
+    followed: Arc<Mutex<Follows>>,
 }
 
 impl Default for Session {
     fn default() -> Self {
         let gone = CancellationToken::new();
-        Self { _guard: gone.clone().drop_guard(), gone, followed: std::sync::Arc::default() }
+        let guard = gone.clone().drop_guard();
+        Self { gone, _guard: guard, told: AtomicBool::new(false), followed: Arc::default() }
     }
 }
 
-fn lock(followed: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> {
+fn lock(followed: &Mutex<Follows>) -> MutexGuard<'_, Follows> {
     followed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Handler {
     /// Tells a session of changes for as long as it lasts.
     pub(super) fn tell_session(&self, peer: Peer<RoleServer>) {
+        // A client may say as often as it likes that it is ready.
+        if self.session.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (service, gone) = (self.service().clone(), self.session.gone.clone());
-        let followed = std::sync::Arc::clone(&self.session.followed);
+        let followed = Arc::clone(&self.session.followed);
         drop(tokio::spawn(async move {
             let mut changes = service.offers_changed();
             let mut updates = service.resources_updated();
@@ -70,7 +81,7 @@ impl Handler {
                         told
                     }
                     updated = updates.recv() => match updated {
-                        Ok(uri) if lock(&followed).contains(&*uri) => {
+                        Ok(uri) if lock(&followed).contains_key(&*uri) => {
                             let param = ResourceUpdatedNotificationParam::new(&*uri);
                             peer.notify_resource_updated(param).await
                         }
@@ -96,21 +107,21 @@ impl Handler {
         if lock(&self.session.followed).len() >= FOLLOWED {
             return Err(refused(REFUSED, "OVERLOADED", "too many resources are followed"));
         }
-        self.follow(context, &asker, &uri, Catalog::SUBSCRIBE).await?;
-        lock(&self.session.followed).insert(uri);
+        let follow = self.follow(context, &asker, &uri).await?;
+        let before = lock(&self.session.followed).insert(uri, follow);
+        drop(before);
         Ok(())
     }
 
     /// Follows a resource in a session no longer.
-    pub(super) async fn leave_in_session(
+    pub(super) fn leave_in_session(
         &self,
         context: &RequestContext<RoleServer>,
         uri: &str,
     ) -> Result<(), ErrorData> {
-        let asker = self.asker(context)?;
-        if lock(&self.session.followed).remove(uri) {
-            self.follow(context, &asker, uri, Catalog::UNSUBSCRIBE).await?;
-        }
+        self.asker(context)?;
+        let left = lock(&self.session.followed).remove(uri);
+        drop(left);
         Ok(())
     }
 
@@ -129,9 +140,10 @@ impl Handler {
         let mut updates = service.resources_updated();
         let mut before = *changes.borrow_and_update();
         let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
-        let uris: BTreeSet<String> = uris.into_iter().collect();
-        for uri in &uris {
-            self.follow(context.request_context(), &asker, uri, Catalog::SUBSCRIBE).await?;
+        let mut follows = Follows::new();
+        for uri in uris {
+            let follow = self.follow(context.request_context(), &asker, &uri).await?;
+            follows.insert(uri, follow);
         }
         let wants = |kind: Option<bool>| kind == Some(true);
         let filter: SubscriptionFilter = context.accepted().clone();
@@ -162,7 +174,7 @@ impl Handler {
                     told
                 }
                 updated = updates.recv() => match updated {
-                    Ok(uri) if uris.contains(&*uri) => {
+                    Ok(uri) if follows.contains_key(&*uri) => {
                         sink.notify_resource_updated(&*uri).await
                     }
                     Ok(_) | Err(RecvError::Lagged(_)) => Ok(()),

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Gave, Questions};
 use super::asking::{Bound, ROUNDS, Said, add_answers, is_stateless};
 use super::call::{Calling, Came, Following};
+use super::following::Follow;
 use super::tools::{FRESH_MS, paged};
 use super::{Asker, Handler, refused};
 use crate::access::Scope;
@@ -232,14 +233,13 @@ impl Handler {
         }
     }
 
-    /// Follows a resource, or no longer does, if its adapter can tell of changes.
+    /// Follows a resource, if its adapter can tell of changes.
     pub(super) async fn follow(
         &self,
         context: &RequestContext<RoleServer>,
         asker: &Asker,
         uri: &str,
-        call: (&'static str, &'static str),
-    ) -> Result<(), ErrorData> {
+    ) -> Result<Option<Follow>, ErrorData> {
         let standing = self.service().standing();
         let offers = standing.tools.offers();
         let Some(offered) = offers.reader(uri) else {
@@ -249,19 +249,25 @@ impl Handler {
             ));
         };
         if !offers.following.contains(&offered.adapter_id) {
-            return Ok(());
+            return Ok(None);
         }
         let mut args = Object::new();
         args.insert("uri", uri);
-        let adapter_id = &offered.adapter_id;
+        let (adapter_id, call) = (&offered.adapter_id, Catalog::SUBSCRIBE);
+        let key = (adapter_id.clone(), uri.to_owned());
+        let follow = Follow::begin(&self.shared, &asker.bearer.caller, key).await;
         let wish =
             Wish { method: call.1, name: uri, adapter_id, call, args, said: Said::default() };
-        match self.grant::<Value>(context, asker, wish).await? {
-            Granted::Answer(_) => Ok(()),
-            Granted::Questions(..) => {
-                Err(ErrorData::internal_error("following cannot ask anything", None))
+        // Every caller asks for itself, so that the law judges each.
+        let refused = match self.grant::<Value>(context, asker, wish).await {
+            Ok(Granted::Answer(_)) => return Ok(Some(follow)),
+            Ok(Granted::Questions(..)) => {
+                ErrorData::internal_error("following cannot ask anything", None)
             }
-        }
+            Err(error) => error,
+        };
+        follow.failed();
+        Err(refused)
     }
 
     /// Has an adapter do something that is no tool.

@@ -3,7 +3,7 @@
 //! The library ends a session after a silence, also while a call of it works in silence. So the time is kept
 //! here: a session ends when nothing of it was under way for so long.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::BoxBody;
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
@@ -20,13 +21,22 @@ use crate::service::Service;
 /// The sessions that are open.
 #[derive(Default)]
 pub(super) struct Sessions {
-    known: Mutex<HashMap<Arc<str>, Known>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    known: HashMap<Arc<str>, Known>,
+    /// Whose sessions are being made.
+    coming: Vec<Caller>,
 }
 
 struct Known {
     owner: Caller,
     /// Answers and streams that are not at their end.
     open: usize,
+    /// The ids of requests that are under way. The library loses the answer to one of two that have the same.
+    asked: HashSet<RequestId>,
     /// When something of it ended last.
     seen: Instant,
 }
@@ -41,17 +51,36 @@ pub(super) enum Refused {
     Unknown,
     /// Too much of it is under way.
     Busy,
+    /// A request of the same id is under way.
+    Twice,
 }
 
 /// An answer or a stream of a session that is not at its end.
 pub(super) struct Open {
     sessions: Arc<Sessions>,
     id: Arc<str>,
+    /// The request that it answers.
+    pub(super) asked: Option<Arc<Asked>>,
+}
+
+/// The id of a request, which is in use until the request is done, also if nobody waits for the answer.
+pub(super) struct Asked {
+    sessions: Arc<Sessions>,
+    session: Arc<str>,
+    id: RequestId,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(known) = self.sessions.lock().known.get_mut(&self.session) {
+            known.asked.remove(&self.id);
+        }
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if let Some(known) = self.sessions.lock().get_mut(&self.id) {
+        if let Some(known) = self.sessions.lock().known.get_mut(&self.id) {
             known.open = known.open.saturating_sub(1);
             known.seen = Instant::now();
         }
@@ -60,8 +89,13 @@ impl Drop for Open {
 
 impl Sessions {
     /// Begins something of a session, if it is one of this caller.
-    pub(super) fn begin(self: &Arc<Self>, id: &str, caller: &Caller) -> Result<Open, Refused> {
-        let mut known = self.lock();
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        id: &str,
+        caller: &Caller,
+        asked: Option<RequestId>,
+    ) -> Result<Open, Refused> {
+        let known = &mut self.lock().known;
         let (id, session) = known.get_key_value(id).ok_or(Refused::Unknown)?;
         if session.owner != *caller {
             return Err(Refused::Unknown);
@@ -69,40 +103,48 @@ impl Sessions {
         if session.open >= AT_ONCE {
             return Err(Refused::Busy);
         }
+        if asked.as_ref().is_some_and(|asked| session.asked.contains(asked)) {
+            return Err(Refused::Twice);
+        }
         let id = Arc::clone(id);
         if let Some(session) = known.get_mut(&id) {
             session.open += 1;
+            session.asked.extend(asked.clone());
         }
-        drop(known);
-        Ok(Open { sessions: Arc::clone(self), id })
-    }
-
-    /// Takes note of a session that was made for a caller.
-    pub(super) fn add(&self, id: &str, owner: Caller) {
-        self.lock().insert(id.into(), Known { owner, open: 0, seen: Instant::now() });
+        let asked = asked.map(|asked| {
+            let (sessions, session) = (Arc::clone(self), Arc::clone(&id));
+            Arc::new(Asked { sessions, session, id: asked })
+        });
+        Ok(Open { sessions: Arc::clone(self), id, asked })
     }
 
     /// Forgets a session.
     pub(super) fn remove(&self, id: &str) {
-        self.lock().remove(id);
+        self.lock().known.remove(id);
     }
 
     /// Returns how many there are.
     pub(super) fn count(&self) -> usize {
-        self.lock().len()
+        self.lock().known.len()
     }
 
-    /// Says whether there may be one more for a caller, of so many: nobody takes more than half.
-    pub(super) fn has_room(&self, caller: &Caller, limit: usize) -> bool {
-        let known = self.lock();
-        let own = known.values().filter(|session| session.owner == *caller).count();
-        known.len() < limit && own < limit.div_ceil(2)
+    /// Keeps a place for one more of a caller, if there may be so many: nobody takes more than half.
+    pub(super) fn reserve(self: &Arc<Self>, owner: &Caller, limit: usize) -> Option<Place> {
+        let mut table = self.lock();
+        let owners = table.known.values().map(|session| &session.owner).chain(&table.coming);
+        let (all, own) =
+            owners.fold((0, 0), |(all, own), known| (all + 1, own + usize::from(known == owner)));
+        if all >= limit || own >= limit.div_ceil(2) {
+            return None;
+        }
+        table.coming.push(owner.clone());
+        Some(Place { sessions: Arc::clone(self), owner: owner.clone() })
     }
 
     /// Takes out those of which nothing was under way for so long.
     fn silent(&self, limit: Duration) -> Vec<Arc<str>> {
         let mut silent = Vec::new();
-        self.lock().retain(|id, known| {
+        self.lock().known.retain(|id, known| {
             let keep = known.open > 0 || known.seen.elapsed() < limit;
             if !keep {
                 silent.push(Arc::clone(id));
@@ -112,8 +154,50 @@ impl Sessions {
         silent
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns those of the library that nobody has known here for so long: their clients went too early.
+    fn strange(
+        &self,
+        ids: &[Arc<str>],
+        since: &mut HashMap<Arc<str>, Instant>,
+        limit: Duration,
+    ) -> Vec<Arc<str>> {
+        let known = &self.lock().known;
+        let strange: HashSet<&Arc<str>> =
+            ids.iter().filter(|id| !known.contains_key(*id)).collect();
+        since.retain(|id, _| strange.contains(id));
+        for id in strange {
+            since.entry(Arc::clone(id)).or_insert_with(Instant::now);
+        }
+        let over = since.iter().filter(|(_, first)| first.elapsed() >= limit);
+        over.map(|(id, _)| Arc::clone(id)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place for a session that is being made.
+pub(super) struct Place {
+    sessions: Arc<Sessions>,
+    owner: Caller,
+}
+
+impl Place {
+    /// Takes note of the session that was made.
+    pub(super) fn take(self, id: &str) {
+        let (owner, seen) = (self.owner.clone(), Instant::now());
+        let known = Known { owner, open: 0, asked: HashSet::new(), seen };
+        self.sessions.lock().known.insert(id.into(), known);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let coming = &mut self.sessions.lock().coming;
+        if let Some(index) = coming.iter().position(|owner| *owner == self.owner) {
+            coming.swap_remove(index);
+        }
     }
 }
 
@@ -132,20 +216,24 @@ pub(super) async fn reap(
     sessions: Weak<Sessions>,
     protocol: Arc<LocalSessionManager>,
 ) {
+    let mut since = HashMap::new();
     loop {
         let limit = service.standing().mcp.session_idle;
         tokio::time::sleep((limit / 4).clamp(LEAST, MOST)).await;
         let Some(sessions) = sessions.upgrade() else { return };
-        for id in sessions.silent(limit) {
-            let id: rmcp::transport::common::server_side_http::SessionId = id.as_ref().into();
+        let ids: Vec<Arc<str>> = protocol.sessions.read().await.keys().cloned().collect();
+        let mut over = sessions.silent(limit);
+        over.extend(sessions.strange(&ids, &mut since, HANDSHAKE));
+        for id in over {
             if let Err(error) = protocol.close_session(&id).await {
-                tracing::debug!(%error, "a silent session could not be ended");
+                tracing::debug!(%error, "a session that is over could not be ended");
             }
         }
-        // One that never got beyond its beginning is the library's own affair.
     }
 }
 
+/// How long a client may take to finish its handshake.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How often sessions are looked at.
 const LEAST: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(5);
@@ -157,17 +245,46 @@ mod tests {
     #[test]
     fn a_session_of_which_something_is_under_way_stays() {
         let (sessions, local) = (Arc::new(Sessions::default()), Caller::local());
-        sessions.add("a", local.clone());
-        sessions.add("b", Caller { name: "other".to_owned(), ..local.clone() });
-        for id in ["b", "c"] {
-            assert_eq!(sessions.begin(id, &local).err(), Some(Refused::Unknown));
+        let other = Caller { name: "other".to_owned(), ..local.clone() };
+        for (id, owner) in [("a", &local), ("b", &other)] {
+            sessions.reserve(owner, 4).unwrap().take(id);
         }
-        assert!(sessions.has_room(&local, 3) && !sessions.has_room(&local, 2));
-        let open = sessions.begin("a", &local).unwrap_or_else(|refused| panic!("{refused:?}"));
+        for id in ["b", "c"] {
+            assert_eq!(sessions.begin(id, &local, None).err(), Some(Refused::Unknown));
+        }
+        let begin = |asked: i64| sessions.begin("a", &local, Some(RequestId::Number(asked)));
+        let open = begin(1).unwrap_or_else(|refused| panic!("{refused:?}"));
+        assert_eq!(begin(1).err(), Some(Refused::Twice));
+        assert!(begin(2).is_ok() && begin(2).is_ok());
         assert_eq!(sessions.silent(Duration::ZERO).len(), 1);
         assert_eq!(sessions.count(), 1);
         drop(open);
         assert!(sessions.silent(Duration::from_secs(3600)).is_empty());
         assert_eq!(sessions.silent(Duration::ZERO), ["a".into()]);
+    }
+    #[test]
+    fn a_place_is_one_from_its_first_moment() {
+        let (sessions, local) = (Arc::new(Sessions::default()), Caller::local());
+        let first = sessions.reserve(&local, 4).unwrap();
+        let second = sessions.reserve(&local, 4).unwrap();
+        assert!(sessions.reserve(&local, 4).is_none(), "more than half");
+        let other = Caller { name: "other".to_owned(), ..local.clone() };
+        assert!(sessions.reserve(&other, 4).is_some() && sessions.reserve(&other, 2).is_none());
+        first.take("a");
+        assert!(sessions.reserve(&local, 4).is_none());
+        drop(second);
+        assert!(sessions.reserve(&local, 4).is_some());
+        assert_eq!(sessions.count(), 1);
+    }
+
+    #[test]
+    fn a_session_that_nobody_knows_is_ended_after_a_while() {
+        let (sessions, mut since) = (Arc::new(Sessions::default()), HashMap::new());
+        sessions.reserve(&Caller::local(), 4).unwrap().take("a");
+        let ids: [Arc<str>; 2] = ["a".into(), "b".into()];
+        assert!(sessions.strange(&ids, &mut since, Duration::from_secs(3600)).is_empty());
+        assert_eq!(sessions.strange(&ids, &mut since, Duration::ZERO), ["b".into()]);
+        sessions.reserve(&Caller::local(), 4).unwrap().take("b");
+        assert!(sessions.strange(&ids, &mut since, Duration::ZERO).is_empty() && since.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::service::Service;
 /// When the other side does not speak the protocol, or there is no randomness.
 pub async fn serve_stdio(service: &Service, bearer: Bearer) -> std::io::Result<()> {
     let shared = Arc::new(Shared::new(service.clone())?);
-    let handler = Handler::new(&shared, Some(Asker { bearer, trace: None }));
+    let handler = Handler::new(&shared, Some(Asker { bearer, trace: None, held: None }));
     let serving = handler.serve(rmcp::transport::stdio()).await;
     let serving = match serving {
         Ok(serving) => serving,

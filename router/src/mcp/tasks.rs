@@ -128,7 +128,7 @@ impl Handler {
             return Err(no_task(task_id));
         }
         self.require(asker, Scope::Apply, "tasks/update")?;
-        self.go_on(&found, &answers, questions.state.as_deref(), |_| {}).await
+        self.go_on(asker, &found, &answers, questions.state.as_deref(), |_| {}).await
     }
 
     /// Asks a task to end.
@@ -147,7 +147,7 @@ impl Handler {
             Stands::Working(_) => self.cancel_run(asker, run_id).await,
             // There is no run to cancel, so one is made that is cancelled at once.
             Stands::Asks(_) => {
-                self.go_on(&found, &JsonObject::new(), None, Canceller::cancel).await
+                self.go_on(asker, &found, &JsonObject::new(), None, Canceller::cancel).await
             }
             _ => Ok(()),
         }
@@ -173,6 +173,7 @@ impl Handler {
     /// Makes the call of a task again, with answers.
     async fn go_on(
         &self,
+        asker: &Asker,
         found: &Found,
         answers: &JsonObject,
         state: Option<&str>,
@@ -207,6 +208,9 @@ impl Handler {
         let mut submission = Submission::from(request);
         if let Some(owner) = &found.owner {
             submission = submission.by(Arc::new(owner.clone()));
+        }
+        if let Some(held) = &asker.held {
+            submission = submission.holding(Arc::clone(held));
         }
         begin(&submission.canceller());
         let accepted = self.service().router().accept(submission).await;

@@ -121,7 +121,7 @@ impl Handler {
         self.service().astray("UNKNOWN_TOOL", "tools/call", &asker.bearer.caller.name);
         let known = standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
-            .map(|known| (strsim::jaro_winkler(name, known), known))
+            .map(|known| (crate::near::likeness(name, known), known))
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|best| best.0 > 0.8);
         // A tool that the caller may not see is not named to it either.

@@ -22,6 +22,8 @@ pub struct Waiting {
     pub expires_at: String,
     /// The arguments as recorded.
     pub args: Object,
+    /// The digest of all that the call is made with.
+    pub args_digest: String,
 }
 
 impl Waiting {
@@ -31,6 +33,7 @@ impl Waiting {
             args: args.unwrap_or_default(),
             tool: approval.tool().to_owned(),
             method: approval.method().to_owned(),
+            args_digest: approval.args_digest,
             approval_id: approval.approval_id,
             step_id: approval.step_id,
             adapter_id: approval.adapter_id,

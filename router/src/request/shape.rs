@@ -257,12 +257,8 @@ impl Shape {
 
 /// Returns the known word that is most like a text, if any is.
 pub(super) fn nearest(text: &str, known: impl Iterator<Item = &'static str>) -> Option<String> {
-    // Comparing takes the product of both lengths.
-    if text.len() > 4 * SHOWN_CHARS {
-        return None;
-    }
     let text = text.to_lowercase();
-    let scored = known.map(|word| (strsim::jaro_winkler(&text, &word.to_lowercase()), word));
+    let scored = known.map(|word| (crate::near::likeness(&text, &word.to_lowercase()), word));
     let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > 0.8).then(|| best.1.to_owned())
 }

@@ -152,3 +152,39 @@ fn a_call_of_a_token_that_is_gone_is_not_approved() {
     assert_eq!(calls_made(&daemon, &task_id), 0);
     daemon.post(&format!("/v1/approvals/{approval_id}/deny"), &json!({})).ok();
 }
+
+#[test]
+fn nothing_is_decided_while_the_router_stops() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let daemon = Daemon::start(&config(true), &[]);
+    let task_id = task(&daemon);
+    let asked = key(&get(&daemon, &task_id));
+    daemon.hold();
+    let process_id = i32::try_from(daemon.process_id()).unwrap();
+    kill_process(Pid::from_raw(process_id).unwrap(), Signal::TERM).unwrap();
+    until("the drain", || (daemon.get("/readyz").send().status == 503).then_some(()));
+    for response in [
+        json!({ "action": "accept", "content": { "approve": true } }),
+        json!({ "action": "decline" }),
+    ] {
+        let refused = say(&daemon, &task_id, &asked, &response);
+        assert_eq!(refused["error"]["data"]["code"], "DRAINING", "{refused}");
+    }
+    assert_eq!(key(&get(&daemon, &task_id)), asked);
+}
+
+#[test]
+fn arguments_that_are_not_shown_in_full_are_told_to_be_cut() {
+    let daemon = Daemon::start(&config(true), &[]);
+    let params = json!({ "name": "greet", "arguments": { "name": "x".repeat(5000) } });
+    let task = answer(&modern(&daemon, "tools/call", params, &able()).by("apply"));
+    let task_id = task["result"]["taskId"].as_str().unwrap();
+    let seen = get(&daemon, task_id);
+    let message = &seen["inputRequests"][key(&seen)]["params"]["message"];
+    let message = message.as_str().unwrap();
+    let open = daemon.get("/v1/approvals").ok();
+    let digest = open["approvals"][0]["args_digest"].as_str().unwrap();
+    for part in ["the first 1000 of 5011 characters", digest] {
+        assert!(message.contains(part), "{message}");
+    }
+}

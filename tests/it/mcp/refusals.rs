@@ -101,6 +101,12 @@ fn tools_that_are_not_there_or_not_allowed_are_recorded() {
     // What may not be called is not suggested either.
     assert!(!unknown["error"]["data"]["hint"].as_str().unwrap().contains("greet"), "{unknown}");
     daemon.audited(|event| event.to_string().contains("UNKNOWN_TOOL"));
+    let near = try_to("test_simple_tex", "admin");
+    assert_eq!(near["error"]["data"]["hint"], "did you mean test_simple_text?");
+    // No name is so long, and comparing takes the product of both lengths.
+    let long =
+        try_to(&format!("test_input_required_result_request_state{}", "x".repeat(200)), "admin");
+    assert_eq!(long["error"]["data"]["hint"], "tools/list tells what there is", "{long}");
     let denied = try_to("greet", "admin");
     assert_eq!(denied["error"]["code"], -32602, "{denied}");
     assert!(denied["error"]["message"].as_str().unwrap().contains("no greetings"));

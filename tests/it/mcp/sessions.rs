@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{ADAPTERS, Session, answer, call, hello};
+use super::support::{ADAPTERS, Session, answer, call, hello, modern, plain, read};
 use crate::daemon::support::{Daemon, until};
 
 #[test]
@@ -34,4 +34,84 @@ fn there_are_so_many_sessions_and_silence_ends_them() {
     until("all sessions to end", || (open() == 0.0).then_some(()));
     assert_eq!(sessions[0].ask("tools/list", &json!({})).begin().response().status, 404);
     Session::open(&daemon, "apply");
+}
+
+#[test]
+fn who_needs_no_session_may_name_one_that_is_gone() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let list = || modern(&daemon, "tools/list", json!({}), &json!({}));
+    // Neither one that is gone, nor one of somebody else.
+    for id in ["gone", &session.id] {
+        let list = answer(&list().by("admin").header("Mcp-Session-Id", id));
+        assert!(list["result"]["tools"].is_array(), "{list}");
+    }
+    let old = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let old = plain(&daemon, &old).header("MCP-Protocol-Version", "2026-07-28");
+    assert_eq!(old.header("Mcp-Session-Id", "gone").begin().response().status, 404);
+}
+
+#[test]
+fn an_id_is_of_one_request_at_a_time() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let held = json!({ "name": "hold", "arguments": {} });
+    let mut first = session.ask("tools/call", &held).begin();
+    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
+    let second = session.ask("tools/list", &json!({})).begin().response();
+    assert_eq!(second.status, 400, "{second:?}");
+    assert_eq!(second.json()["error"]["code"], -32600);
+    // An answer of the client has the id of a question of ours.
+    let answered = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
+    assert_eq!(session.send(&answered).begin().response().status, 202);
+    let other = json!({ "jsonrpc": "2.0", "id": "7", "method": "tools/list" });
+    assert!(answer(&session.send(&other))["result"]["tools"].is_array());
+    daemon.release();
+    let answered = read(&first.response()).pop().unwrap();
+    assert!(answered["result"].is_object(), "{answered}");
+    let again = answer(&session.ask("tools/list", &json!({})));
+    assert!(again["result"]["tools"].is_array(), "{again}");
+}
+
+#[test]
+fn calls_of_a_session_keep_their_memory_until_they_are_over() {
+    let server = "body_bytes = 16384\nbundle_bytes = 16384\nbodies_bytes = 32768\n";
+    let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
+    let session = Session::open(&daemon, "apply");
+    let hold = |id: u64| {
+        let params = json!({ "name": "hold", "arguments": { "name": "x".repeat(12_000) } });
+        session
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    };
+    let wires: Vec<_> = (1..=2)
+        .map(|held| {
+            let wire = hold(held).begin();
+            until("the call", || (daemon.calls_in_flight("many") == held).then_some(()));
+            wire
+        })
+        .collect();
+    hold(3).refused(503, "OVERLOADED");
+    // Also if nobody waits for the answers any more.
+    drop(wires);
+    hold(3).refused(503, "OVERLOADED");
+    // What has many values takes more memory than its text.
+    let many = vec![json!({ "a": [] }); 500];
+    let params = json!({ "name": "greet", "arguments": { "name": "Ada", "many": many } });
+    let ask = modern(&daemon, "tools/call", params, &json!({}));
+    ask.refused(503, "OVERLOADED");
+    assert_eq!(session.end(), 204);
+    until("room", || (ask.begin().response().status == 200).then_some(()));
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_keeps_no_session() {
+    let daemon = Daemon::start(&format!("{ADAPTERS}\n[mcp]\nsession_idle_ms = 1000\n"), &[]);
+    let session = Session::open(&daemon, "apply");
+    let wire = session.ask("tools/call", &json!({ "name": "hold", "arguments": {} })).begin();
+    until("the call", || (daemon.calls_in_flight("many") == 1).then_some(()));
+    drop(wire);
+    // Its id is in use for as long as it goes on.
+    assert_eq!(session.ask("tools/list", &json!({})).begin().response().status, 400);
+    until("the end of the call", || (daemon.calls_in_flight("many") == 0).then_some(()));
+    assert_eq!(session.ask("tools/list", &json!({})).begin().response().status, 404);
 }

@@ -26,6 +26,10 @@ struct Shared {
 
 #[derive(Default)]
 pub(crate) struct Seen {
+    /// The status and the body that the next call of a tool is answered with.
+    pub(crate) refusal: Option<(&'static str, Value)>,
+    /// Calls of tools that came.
+    pub(crate) calls: usize,
     /// Sessions that are known.
     pub(crate) sessions: Vec<String>,
     pub(crate) begun: usize,
@@ -114,6 +118,13 @@ impl Shared {
                 reply(&mut stream, "404 Not Found", "", "");
                 continue;
             }
+            if message["method"] == "tools/call" {
+                let refusal = self.called();
+                if let Some((status, body)) = refusal {
+                    reply(&mut stream, status, "", &body.to_string());
+                    continue;
+                }
+            }
             let mut said = Vec::new();
             self.server.take(&message, &mut |message| said.push(message));
             match &said[..] {
@@ -141,6 +152,12 @@ impl Shared {
                 }
             }
         }
+    }
+
+    fn called(&self) -> Option<(&'static str, Value)> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.calls += 1;
+        seen.refusal.take()
     }
 
     fn session(&self) -> String {

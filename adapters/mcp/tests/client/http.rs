@@ -56,6 +56,28 @@ fn a_session_that_is_forgotten_is_begun_again_within_the_call() {
 }
 
 #[test]
+fn only_a_call_that_was_certainly_not_carried_out_is_made_again() {
+    let error = |id: Value, code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } });
+    let cases = [
+        ("400 Bad Request", error(Value::Null, -32000, "No valid session ID provided"), 2),
+        ("400 Bad Request", error("server-error".into(), -32600, "Session is over"), 2),
+        // These may come from the middle of the work.
+        ("400 Bad Request", error(Value::Null, -32603, "the session broke"), 1),
+        ("400 Bad Request", json!("the browser's session is locked"), 1),
+        ("410 Gone", error(Value::Null, -32000, "the session is gone"), 1),
+    ];
+    for (status, body, calls) in cases {
+        let endpoint = Endpoint::new(false);
+        let stage = Stage::new(endpoint.config());
+        stage.call("echo", json!({})).unwrap();
+        endpoint.seen(|seen| (seen.calls, seen.refusal) = (0, Some((status, body.clone()))));
+        let answer = stage.call("echo", json!({}));
+        assert_eq!(endpoint.seen(|seen| seen.calls), calls, "{status} {body}");
+        assert_eq!(answer.is_ok(), calls == 2, "{status} {body}");
+    }
+}
+
+#[test]
 fn a_server_that_goes_away_fails_calls_until_it_is_back() {
     for modern in [false, true] {
         let endpoint = Endpoint::new(modern);
