@@ -75,6 +75,8 @@ pub struct Named {
     pub paths: Paths,
     /// Load the adapters beside the program when nothing says which adapters there are.
     pub discover: bool,
+    /// Take only the contracts of this program, and no tools: for whoever works on the contracts themselves.
+    pub without_contracts: bool,
 }
 
 /// A router with everything around it.

@@ -1,6 +1,7 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
 mod calls;
+mod contracts;
 mod own;
 
 use crate::check::CHECKS;
@@ -79,9 +80,11 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 12] = [
+    let tables: [(Kind, &[Row]); 14] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
+        (Kind::Run, contracts::RUNS),
+        (Kind::Error, contracts::ERRORS),
         (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, Read as _, Result, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -16,6 +16,15 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         return Err(Error::other("it is no regular file"));
     }
     Ok(file)
+}
+
+/// What tells one state of a file from another.
+pub(crate) type Mark = Option<(u64, u64, u64, i64, i64)>;
+
+/// Returns the present state of a file; none when there is no such file.
+pub(crate) fn mark(path: &Path) -> Mark {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Reads a regular file whole, unless it is too long.

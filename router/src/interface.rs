@@ -20,7 +20,9 @@ mod shelf;
 mod signoff;
 mod verify;
 
-pub use compare::{Change, Class, Lowered, compare, compare_schemas, declared_bump, required_bump};
+pub use compare::{
+    Change, Class, Lowered, compare, compare_outputs, compare_schemas, declared_bump, required_bump,
+};
 pub use docs::docs;
 pub use document::{
     Example, FORMAT, FailureMode, Interface, MAX_BYTES, Operation, Retry, Severity, is_adapter_id,

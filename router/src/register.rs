@@ -179,7 +179,7 @@ impl Register {
         self.directory.join(format!("{tool_id}{EXTENSION}"))
     }
 
-    /// Returns the files that say what is registered, for whoever watches them.
+    /// Returns the file that says what is registered.
     #[must_use]
     pub fn file(directory: &Path) -> PathBuf {
         directory.join(NAME)

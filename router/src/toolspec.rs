@@ -1,6 +1,7 @@
 //! Tools as callers see them: a name for one operation of one adapter.
 
 mod definition;
+mod derived;
 mod offer;
 mod registered;
 
@@ -17,7 +18,7 @@ pub use registered::Local;
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::policy::{Act, Classes, Contracts, Hint, Hints, Key, Names};
+use crate::policy::{Act, Hint, Key};
 use crate::registry::{self, Registry};
 use crate::request::{self, Mode, Request};
 use crate::role::ActionClass;
@@ -305,58 +306,6 @@ impl Tools {
         &self.offers
     }
 
-    /// Returns what callers call the operations behind the tools.
-    #[must_use]
-    pub fn names(&self) -> Names {
-        let mut names = Names::new();
-        for spec in self.iter() {
-            names.entry(spec.operation()).or_default().push(spec.name.clone());
-        }
-        for tool in &self.withheld {
-            if let Some(operation) = &tool.operation {
-                names.entry(operation.clone()).or_default().push(tool.name.clone());
-            }
-        }
-        names
-    }
-
-    /// Returns what is hinted of the operations behind the tools. Of two tools of one operation, the worse
-    /// hint counts.
-    #[must_use]
-    pub fn hints(&self) -> Hints {
-        let mut hints = Hints::new();
-        for spec in self.iter() {
-            let worse = |a: Option<bool>, b: Option<bool>, bad: bool| match (a, b) {
-                (Some(a), Some(b)) if a == b => Some(a),
-                (None, None) => None,
-                _ => Some(bad),
-            };
-            let hint = spec.definition.hints;
-            let known = hints.entry(spec.operation()).or_insert(hint);
-            *known = Hint {
-                read_only: worse(known.read_only, hint.read_only, false),
-                destructive: worse(known.destructive, hint.destructive, true),
-                idempotent: worse(known.idempotent, hint.idempotent, false),
-                open_world: worse(known.open_world, hint.open_world, true),
-            };
-        }
-        hints
-    }
-
-    /// Returns what the operations behind the tools take and give. Whoever calls an operation keeps to what any
-    /// of its tools says.
-    #[must_use]
-    pub fn contracts(&self) -> Contracts {
-        let mut contracts = Contracts::new();
-        for spec in self.iter() {
-            let contract = &spec.definition.contract;
-            if contract.input.is_some() || contract.output.is_some() {
-                contracts.entry(spec.operation()).or_default().push(Arc::clone(contract));
-            }
-        }
-        contracts
-    }
-
     /// Finds a tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ToolSpec> {
@@ -366,25 +315,6 @@ impl Tools {
     /// Lists the tools by name.
     pub fn iter(&self) -> impl Iterator<Item = &ToolSpec> {
         self.tools.values()
-    }
-
-    /// Returns the classes of the operations behind the tools. Two tools of one operation and different
-    /// classes would make the class a matter of luck, so such an operation has none.
-    #[must_use]
-    pub fn classes(&self) -> Classes {
-        let mut classes: BTreeMap<Key, Option<ActionClass>> = BTreeMap::new();
-        let called = self.iter().map(|spec| (spec.operation(), spec.action_class));
-        let withheld = self
-            .withheld
-            .iter()
-            .filter_map(|tool| Some((tool.operation.clone()?, tool.action_class)));
-        for (operation, given) in called.chain(withheld) {
-            classes
-                .entry(operation)
-                .and_modify(|class| *class = class.filter(|class| Some(*class) == given))
-                .or_insert(given);
-        }
-        classes.into_iter().filter_map(|(key, class)| Some((key, class?))).collect()
     }
 }
 

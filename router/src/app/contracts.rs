@@ -8,7 +8,8 @@ use super::fleet::Fleet;
 use super::{Absent, App, Error, TOOLS};
 use crate::clock::{Clock, Timestamp};
 use crate::config::ConfigFile;
-use crate::interface::{self, Interface, Shelf};
+use crate::files::{Mark, mark};
+use crate::interface::{self, Finding, Interface, Shelf};
 use crate::json::Value;
 use crate::loader::Adapter;
 use crate::mapping::{
@@ -21,6 +22,8 @@ use crate::register::{Register, Standing};
 pub(super) struct Contracts {
     pub(super) interfaces: BTreeMap<String, Interface>,
     pub(super) tools: Vec<Standing>,
+    /// The state of the files that they were read from.
+    pub(super) read: Vec<Mark>,
 }
 
 /// What came of a tool spec at the gates.
@@ -39,9 +42,22 @@ pub(super) fn builtins() -> Vec<&'static str> {
     TOOLS.iter().map(|tool| tool.id).collect()
 }
 
+fn marks(files: &[PathBuf]) -> Vec<Mark> {
+    files.iter().map(|file| mark(file)).collect()
+}
+
 impl Contracts {
+    /// The contracts of this program, and no tools.
+    fn own() -> Self {
+        let own = interface::frozen().iter();
+        let interfaces = own.map(|interface| (interface.adapter_id.clone(), interface.clone()));
+        Self { interfaces: interfaces.collect(), ..Self::default() }
+    }
+
     fn load(directories: (PathBuf, PathBuf), config: &ConfigFile) -> Result<Self, Error> {
         let (interfaces, tools) = directories;
+        // Before they are read: what changes meanwhile is seen later.
+        let read = marks(&[interfaces.join(interface::LOCK_NAME), Register::file(&tools)]);
         let shelf = Shelf::open(&interfaces)?;
         let verified = interface::verify(&shelf, &config.contracts.approvers);
         if !verified.findings.is_empty() {
@@ -49,7 +65,7 @@ impl Contracts {
         }
         let (interfaces, builtins) = (verified.interfaces, builtins());
         let tools = Register::open(&tools)?.judge(&Known::new(&interfaces, &builtins));
-        Ok(Self { interfaces, tools })
+        Ok(Self { interfaces, tools, read })
     }
 }
 
@@ -72,16 +88,36 @@ impl App {
         configured.map_or_else(|| Ok(self.data_dir()?.join("tools")), Ok)
     }
 
+    /// Returns the state of the lock and of the register, if it is not the one that was read.
+    pub(crate) fn changed_contracts(&self) -> Option<Vec<Mark>> {
+        let now = marks(&self.contract_files());
+        let read = self.fleet().ok()?;
+        (read.contracts_read != now).then_some(now)
+    }
+
+    /// Returns the files that say which contracts hold and which tools are registered.
+    fn contract_files(&self) -> Vec<PathBuf> {
+        let lock = self.interfaces_dir().map(|directory| directory.join(interface::LOCK_NAME));
+        let register = self.tools_dir().map(|directory| Register::file(&directory));
+        [lock, register].into_iter().flatten().collect()
+    }
+
     /// Reads the contracts and the register of a configuration. Without a place for them there are those of this
     /// program.
     pub(super) fn contracts_of(&self, config: &ConfigFile) -> Result<Contracts, Error> {
-        let data_dir = self.data_dir().unwrap_or_else(|_| PathBuf::from("/nonexistent"));
-        let or = |configured: &Option<PathBuf>, name: &str| {
-            configured.clone().unwrap_or_else(|| data_dir.join(name))
-        };
         let settings = &config.contracts;
-        let directories = (or(&settings.interfaces, "interfaces"), or(&settings.tools, "tools"));
-        Contracts::load(directories, config)
+        let or = |configured: &Option<PathBuf>, name: &str| match configured {
+            Some(configured) => Ok(configured.clone()),
+            None => Ok::<_, Error>(self.data_dir()?.join(name)),
+        };
+        let directories = or(&settings.interfaces, "interfaces")
+            .and_then(|interfaces| Ok((interfaces, or(&settings.tools, "tools")?)));
+        match directories {
+            Ok(directories) if !self.named.without_contracts => {
+                Contracts::load(directories, config)
+            }
+            _ => Ok(Contracts::own()),
+        }
     }
 
     /// Returns the contracts that hold.
@@ -98,6 +134,27 @@ impl App {
     /// When they or the contracts cannot be read.
     pub fn registered(&self) -> Result<Vec<Standing>, Error> {
         Ok(self.contracts_of(&self.config())?.tools)
+    }
+
+    /// Tells which registered tools contracts do not let through.
+    ///
+    /// # Errors
+    /// When the register cannot be read.
+    pub fn tools_refused_by(
+        &self,
+        interfaces: &BTreeMap<String, Interface>,
+    ) -> Result<Vec<(String, Finding)>, Error> {
+        let builtins = builtins();
+        let standings =
+            Register::open(&self.tools_dir()?)?.judge(&Known::new(interfaces, &builtins));
+        let told = |standing: Standing| {
+            let violations = standing.refused.map(|report| report.violations).unwrap_or_default();
+            violations.into_iter().map(move |violation| {
+                let Violation { pointer, code, message, .. } = violation;
+                (format!("the tool {}", standing.tool_id), Finding { pointer, code, message })
+            })
+        };
+        Ok(standings.into_iter().flat_map(told).collect())
     }
 
     /// Lists the registered tools that one contract lets through and the next one does not.
@@ -274,11 +331,8 @@ pub(super) fn keepings<'a>(
         let keeping = match known.filter(|known| known.digest == interface.digest) {
             Some(known) => Arc::clone(known),
             None => Arc::new(crate::policy::Keeping::of(interface).map_err(|problem| {
-                let finding = interface::Finding {
-                    pointer: String::new(),
-                    code: "SCHEMA_INVALID",
-                    message: problem,
-                };
+                let (pointer, code) = (String::new(), "SCHEMA_INVALID");
+                let finding = Finding { pointer, code, message: problem };
                 let directory = PathBuf::from(interface_id);
                 Error::Contracts { directory, findings: vec![(interface_id.to_owned(), finding)] }
             })?),

@@ -11,6 +11,7 @@ use super::contracts::{Contracts, keepings};
 use super::error::Error;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
+use crate::files::Mark;
 use crate::grant::Isolation;
 use crate::loader::{
     Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
@@ -37,6 +38,8 @@ pub(super) struct Fleet {
     pub(super) gathered: Gathered,
     /// The registered tools, and how each stands.
     pub(super) registered: Vec<Standing>,
+    /// The state of the files that contracts and tools were read from.
+    pub(super) contracts_read: Vec<Mark>,
     members: Vec<Member>,
     /// Adapters beside the program that were not loaded, and why.
     pub(super) passed_over: Vec<(String, String)>,
@@ -180,7 +183,7 @@ impl Fleet {
         law.names = tools.names();
         law.unknown.clone_from(&gathered.unknown);
         law.offers = members.iter().filter_map(Member::offering).collect();
-        let registered = contracts.tools;
+        let (registered, contracts_read) = (contracts.tools, contracts.read);
         Ok(Self {
             registry,
             secrets,
@@ -189,6 +192,7 @@ impl Fleet {
             limits,
             gathered,
             registered,
+            contracts_read,
             members,
             passed_over,
         })

@@ -177,6 +177,12 @@ pub fn compare_schemas(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
     Walk::new(old, new, false, walk::MAX_STEPS).run(pointer).0
 }
 
+/// Lists what differs between two schemas of outputs: whatever is more than documentation is major.
+#[must_use]
+pub fn compare_outputs(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
+    Walk::new(old, new, true, walk::MAX_STEPS).run(pointer).0
+}
+
 /// Returns the part of the version that changes need; none if nothing changed.
 #[must_use]
 pub fn required_bump(changes: &[Change]) -> Option<Class> {

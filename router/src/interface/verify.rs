@@ -1,7 +1,7 @@
 //! Holds the contracts to the lock: nothing changes without the version that the change needs, and nothing that
 //! breaks others without two people's approval and passed tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use semver::Version;
 
@@ -77,7 +77,7 @@ impl<'a> From<&'a Revision> for Before<'a> {
 /// Looks at everything on a shelf.
 #[must_use]
 pub fn verify(shelf: &Shelf, approvers: &Approvers) -> Verified {
-    let mut looking = Looking { findings: Vec::new(), interfaces: BTreeMap::new() };
+    let mut looking = Looking::default();
     looking.findings.extend(check_frozen().into_iter().map(|it| ("this program".to_owned(), it)));
     match &shelf.lock {
         Ok(lock) => {
@@ -89,13 +89,17 @@ pub fn verify(shelf: &Shelf, approvers: &Approvers) -> Verified {
             looking.look_at_files(shelf, &Lock::default());
         }
     }
-    let Looking { findings, interfaces } = looking;
+    let Looking { findings, mut interfaces, broken } = looking;
+    interfaces.retain(|id, _| !broken.contains(id));
     Verified { findings, interfaces }
 }
 
+#[derive(Default)]
 struct Looking {
     findings: Vec<(String, Finding)>,
     interfaces: BTreeMap<String, Interface>,
+    /// Adapters whose newest revision does not hold.
+    broken: BTreeSet<String>,
 }
 
 impl Looking {
@@ -109,7 +113,12 @@ impl Looking {
         for (index, revision) in lock.revisions.iter().enumerate() {
             let id = revision.adapter_id.as_str();
             let before = latest.get(id).cloned().or_else(|| Before::frozen(id));
-            for finding in look_at_revision(revision, before.as_ref(), approvers) {
+            let findings = look_at_revision(revision, before.as_ref(), approvers);
+            match findings.is_empty() {
+                true => self.broken.remove(id),
+                false => self.broken.insert(id.to_owned()),
+            };
+            for finding in findings {
                 let pointer = below("/revisions", &index.to_string()) + &finding.pointer;
                 self.find(LOCK_NAME, &pointer, finding.code, finding.message);
             }
@@ -126,7 +135,7 @@ impl Looking {
                 }
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for revision in lock.revisions.iter().rev() {
             let id = revision.adapter_id.as_str();
             let name = format!("{id}{EXTENSION}");
@@ -161,6 +170,11 @@ impl Looking {
         if before.contract.is_some_and(|contract| contract.digest == interface.digest) {
             self.interfaces.insert(id.clone(), interface.clone());
             return;
+        }
+        if before.contract.is_none() && *version <= before.version {
+            let message =
+                format!("{id} is removed in the lock, and its file is still there: delete it");
+            return self.find(name, "", "INTERFACE_REMOVED", message);
         }
         let changes = before.changes(Some(interface));
         match version.cmp(&before.version) {

@@ -4,8 +4,10 @@ use super::document::ToolDocument;
 use super::gate::{Known, Subject};
 use super::parts::{ExecutionMode, ResourceClass};
 use super::reader::{meant, shown};
-use crate::interface::{Change, Class, Interface, Operation, compare_schemas, is_adapter_id};
-use crate::json::{self, Value};
+use crate::interface::{
+    Change, Class, Interface, Operation, compare_outputs, compare_schemas, is_adapter_id,
+};
+use crate::json::Value;
 
 /// Something that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -287,7 +289,12 @@ pub(super) fn unknown_local_operation(subject: &Subject<'_>, known: &Known<'_>) 
 pub(super) fn input_schema_incompatible(subject: &Subject<'_>, known: &Known<'_>) -> Found {
     let document = subject.document?;
     let (contract, operation) = subject.operation(known)?;
-    let changes = compare_schemas(&document.input_schema, &operation.input_schema, "/input_schema");
+    let said = &document.input_schema;
+    // Who says no more than that it takes an object leaves it to the contract, which callers are shown.
+    if is_any_object(said) {
+        return Some(Vec::new());
+    }
+    let changes = compare_schemas(said, &operation.input_schema, "/input_schema");
     Some(refused(contract, &changes))
 }
 
@@ -310,12 +317,19 @@ pub(super) fn output_schema_incompatible(subject: &Subject<'_>, known: &Known<'_
     let (contract, operation) = subject.operation(known)?;
     let said = &document.output_schema;
     // Any object may be all that a tool promises; whatever the contract gives is one.
-    let any = said.as_object().is_some_and(|schema| schema.len() == 1)
-        && said.get("type").and_then(Value::as_str) == Some("object");
-    let same =
-        || json::to_jcs(said).is_ok_and(|said| Ok(said) == json::to_jcs(&operation.output_schema));
-    unless(any || same(), "/output_schema", || {
+    let changes = if is_any_object(said) {
+        Vec::new()
+    } else {
+        compare_outputs(said, &operation.output_schema, "/output_schema")
+    };
+    let same = changes.iter().all(|change| change.class != Class::Major);
+    unless(same, "/output_schema", || {
         let Interface { adapter_id, version, .. } = contract;
         format!("output_schema is another than that of the contract {version} of '{adapter_id}'")
     })
+}
+
+fn is_any_object(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|schema| schema.len() == 1)
+        && schema.get("type").and_then(Value::as_str) == Some("object")
 }

@@ -57,19 +57,25 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             if !broken.is_empty() {
                 output.line(&visible(&format!("breaks the tools {}", broken.join(", "))))?;
             }
-            output.line(&verdict(&old, &new, needed, enough))?;
+            output.line(&verdict(&old, &new, needed, declared.is_some().then_some(enough)))?;
         }
     }
     Ok(if enough { Answer::Yes } else { Answer::No })
 }
 
-fn verdict(old: &Interface, new: &Interface, needed: Option<Class>, enough: bool) -> String {
+/// Tells whether the version says enough; none means that it goes back.
+fn verdict(
+    old: &Interface,
+    new: &Interface,
+    needed: Option<Class>,
+    enough: Option<bool>,
+) -> String {
     let versions = format!("{} to {}", old.version, new.version);
     match (needed, enough) {
-        (None, true) => format!("ok: {versions}, nothing differs"),
-        (Some(needed), true) => format!("ok: {versions} says that it is {}", needed.name()),
-        (None, false) => format!("not ok: {versions} goes back"),
-        (Some(needed), false) => {
+        (_, None) => format!("not ok: {versions} goes back"),
+        (None, Some(_)) => format!("ok: {versions}, nothing differs"),
+        (Some(needed), Some(true)) => format!("ok: {versions} says that it is {}", needed.name()),
+        (Some(needed), Some(false)) => {
             let mut next = old.version.clone();
             match needed {
                 Class::Major => next = semver::Version::new(next.major + 1, 0, 0),

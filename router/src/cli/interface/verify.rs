@@ -19,7 +19,10 @@ pub(in crate::cli) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let (shelf, approvers) = arguments.place.open(environment)?;
-    let verified = verify(&shelf, &approvers);
+    let mut verified = verify(&shelf, &approvers);
+    // A revision that breaks others is due when all tools are made for it.
+    let broken = arguments.place.app(environment)?.tools_refused_by(&verified.interfaces)?;
+    verified.findings.extend(broken);
     let findings = &verified.findings;
     let mut output = Output::new(environment);
     match arguments.format {
