@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -50,18 +50,41 @@ pub(crate) struct Wire {
     socket: Arc<File>,
     /// Held while a text is sent in pieces: the router takes one such text at a time.
     pieces: Arc<Mutex<()>>,
+    end: Arc<End>,
+}
+
+/// Whether serving is over, and who has to know.
+#[derive(Default)]
+struct End {
+    over: AtomicBool,
+    serves: OnceLock<Thread>,
+}
+
+impl End {
+    fn is_there(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    fn come(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.serves.get() {
+            thread.unpark();
+        }
+    }
 }
 
 impl Wire {
     /// Makes it of a connected socket.
     pub(crate) fn new(socket: File) -> Self {
-        Self { socket: Arc::new(socket), pieces: Arc::default() }
+        Self { socket: Arc::new(socket), pieces: Arc::default(), end: Arc::default() }
     }
 
     /// Sends a text. A router that has gone does not mind.
     pub(crate) fn send(&self, kind: Kind, id: u64, text: &[u8]) -> io::Result<()> {
         let _pieces = (text.len() > MAX_FRAME / 2).then(|| lock(&self.pieces));
-        frame::write(&*self.socket, kind, id, text)
+        // An adapter may close the socket. Who reads it then waits without end, and keeps the router from
+        // seeing that it is closed; so it is over as soon as something cannot be sent.
+        frame::write(&*self.socket, kind, id, text).inspect_err(|_| self.end.come())
     }
 
     /// Sends a short text with a descriptor.
@@ -112,6 +135,8 @@ impl Reply {
 
 /// Serves until the router says that it is over, or has gone.
 pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) -> io::Result<()> {
+    let main = std::thread::current();
+    drop(wire.end.serves.set(main.clone()));
     let crew = Arc::new(Crew {
         wire,
         servant,
@@ -124,8 +149,7 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
         taken: AtomicUsize::new(0),
         last: AtomicI32::new(0),
         watched: AtomicBool::new(true),
-        over: AtomicBool::new(false),
-        main: std::thread::current(),
+        main,
     });
     crew.hire()?;
     crew.watch();
@@ -151,7 +175,6 @@ struct Crew {
     last: AtomicI32,
     /// The main thread looks whether somebody reads.
     watched: AtomicBool,
-    over: AtomicBool,
     main: Thread,
 }
 
@@ -159,7 +182,7 @@ impl Crew {
     /// Looks, on the main thread, whether somebody reads, for as long as there are calls.
     fn watch(self: &Arc<Self>) {
         let (mut taken, mut quiet, mut calm, mut alone) = (0, 0, 0, 0);
-        while !self.over.load(Ordering::SeqCst) {
+        while !self.wire.end.is_there() {
             std::thread::park_timeout(LOOK);
             let now = self.taken.load(Ordering::SeqCst);
             alone = match now == taken && !self.reading.load(Ordering::SeqCst) {
@@ -198,7 +221,7 @@ impl Crew {
         // A call may have been taken just before, by somebody who thought that this is watched.
         while self.taken.load(Ordering::SeqCst) == taken
             && !self.watched.load(Ordering::SeqCst)
-            && !self.over.load(Ordering::SeqCst)
+            && !self.wire.end.is_there()
         {
             if rested {
                 std::thread::park();
@@ -253,8 +276,7 @@ impl Crew {
             }
             self.wait_to_read(&told);
         }
-        self.over.store(true, Ordering::SeqCst);
-        self.main.unpark();
+        self.wire.end.come();
     }
 
     /// Waits until it is this thread's turn to read, which it may be at once.
