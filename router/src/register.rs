@@ -138,6 +138,15 @@ impl Register {
     /// # Errors
     /// When a file cannot be written. The spec counts only when the register says so.
     pub fn put(&mut self, document: &ToolDocument, at: &str) -> Result<(), Error> {
+        self.keep(document, at)?;
+        self.save()
+    }
+
+    /// Writes a spec; it counts only when the register is saved.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep(&mut self, document: &ToolDocument, at: &str) -> Result<(), Error> {
         let path = self.path(&document.tool_id);
         let text = json::to_pretty(&document.document) + "\n";
         files::write_whole(&path, text.as_bytes())
@@ -149,7 +158,7 @@ impl Register {
             disabled: None,
         };
         self.entries.insert(document.tool_id.clone(), entry);
-        self.save()
+        Ok(())
     }
 
     /// Records that somebody disabled a tool. Says whether there is such a tool.
@@ -163,7 +172,11 @@ impl Register {
         Ok(true)
     }
 
-    fn save(&self) -> Result<(), Error> {
+    /// Writes what the register says, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written; then it is as before.
+    pub fn save(&self) -> Result<(), Error> {
         let mut tools = Object::new();
         for (tool_id, entry) in &self.entries {
             tools.insert(tool_id.as_str(), entry.to_json());

@@ -16,6 +16,8 @@ const MAX_TIME_MS: u64 = 24 * 60 * 60 * 1_000;
 /// No operation is tried more often.
 const MAX_ATTEMPTS: u64 = 100;
 
+/// No list in an operation is longer.
+const MAX_LISTED: usize = 100;
 /// What stands in an operation.
 const OPERATION_MEMBERS: [&str; 12] = [
     "description",
@@ -176,12 +178,24 @@ impl Reader<'_> {
         retry
     }
 
+    /// Returns a list that is not longer than people write them; nothing, if it is not there.
+    fn list<'a>(&mut self, object: &'a Object, place: &str, name: &str) -> &'a [Value] {
+        match object.get(name).map(Value::as_array) {
+            None => &[],
+            Some(Some(list)) if list.len() <= MAX_LISTED => list,
+            Some(_) => {
+                self.wrong(place, format!("must be a list of {MAX_LISTED} at most"));
+                &[]
+            }
+        }
+    }
+
     fn failure_modes(&mut self, object: &Object, place: &str) -> Vec<FailureMode> {
         let place = below(place, "failure_modes");
-        let Some(said) = object.get("failure_modes").and_then(Value::as_array) else {
-            self.wrong(&place, "must be a list, empty if nothing can fail");
-            return Vec::new();
-        };
+        if !object.contains_key("failure_modes") {
+            self.wrong(&place, "is missing; it is an empty list if nothing can fail");
+        }
+        let said = self.list(object, &place, "failure_modes");
         let mut modes: Vec<FailureMode> = Vec::new();
         for (index, mode) in said.iter().enumerate() {
             let place = below(&place, &index.to_string());
@@ -213,11 +227,7 @@ impl Reader<'_> {
 
     fn pointers(&mut self, object: &Object, place: &str) -> Vec<String> {
         let place = below(place, "volatile");
-        let Some(said) = object.get("volatile") else { return Vec::new() };
-        let Some(said) = said.as_array() else {
-            self.wrong(&place, "must be a list of JSON pointers");
-            return Vec::new();
-        };
+        let said = self.list(object, &place, "volatile");
         let mut pointers = Vec::new();
         for (index, pointer) in said.iter().enumerate() {
             match pointer.as_str().filter(|pointer| pointer.starts_with('/')) {
@@ -233,11 +243,7 @@ impl Reader<'_> {
 
     fn examples(&mut self, object: &Object, place: &str) -> Vec<Example> {
         let place = below(place, "examples");
-        let Some(said) = object.get("examples") else { return Vec::new() };
-        let Some(said) = said.as_array() else {
-            self.wrong(&place, "must be a list of objects with input, and output or error");
-            return Vec::new();
-        };
+        let said = self.list(object, &place, "examples");
         let mut examples = Vec::new();
         for (index, example) in said.iter().enumerate() {
             let place = below(&place, &index.to_string());

@@ -1,3 +1,5 @@
+//! Changes, each with the class that it has.
+
 use std::time::{Duration, Instant};
 
 use serde_json::json;

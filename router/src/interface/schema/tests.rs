@@ -1,3 +1,5 @@
+//! Schemas, each with what is wrong with it.
+
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
