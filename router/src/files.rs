@@ -27,15 +27,22 @@ pub(crate) fn mark(path: &Path) -> Mark {
     Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
 }
 
-/// Reads a regular file whole, unless it is too long.
+/// Reads a regular file, up to a byte more than it may have: whoever parses it tells that it is too long.
 pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Vec<u8>> {
-    let file = open_regular(path)?;
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(Error::other(format!("it has more than {most} bytes")));
-    }
+    open_regular(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Waits until nobody else holds a file, which is made if it is not there, and holds it as long as what is returned
+/// is there.
+pub(crate) fn seize(path: &Path) -> Result<File> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Writes a file so that it is there whole and for good, or as before. Others may read it.

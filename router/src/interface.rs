@@ -35,4 +35,4 @@ pub use frozen::{
 pub use lock::{LOCK_FORMAT, LOCK_NAME, Lock, Revision, Tested};
 pub use shelf::{EXTENSION, Error, Shelf};
 pub use signoff::{Approvers, Capacity, SignOff, statement};
-pub use verify::{Before, Verified, too_small, verify};
+pub use verify::{Before, History, Verified, is_pending, rewritten, too_small, verify};

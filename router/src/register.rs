@@ -5,7 +5,7 @@
 //! with the reason.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -123,14 +123,8 @@ impl Register {
     /// # Errors
     /// When the directory cannot be made or locked.
     pub fn seize(directory: &Path) -> Result<File, Error> {
-        let path = directory.join(".register.lock");
-        let seize = || -> io::Result<File> {
-            std::fs::create_dir_all(directory)?;
-            let file = OpenOptions::new().create(true).append(true).open(&path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        seize().map_err(|source| Error::File { path: path.clone(), source })
+        let path = directory.join(".register.seized");
+        files::seize(&path).map_err(|source| Error::File { path: path.clone(), source })
     }
 
     /// Writes a spec that was let through, whole or not at all, and then what the register says of it.

@@ -178,13 +178,15 @@ impl App {
         Ok(broken_by(new).into_iter().filter(|tool| !before.contains(tool)).collect())
     }
 
-    /// Returns the loaded adapter that keeps a contract.
+    /// Returns the loaded adapter that keeps a contract, or the default one.
     ///
     /// # Errors
-    /// When there is none, or one does not load.
+    /// When one does not load.
     pub fn adapter_of(&self, interface_id: &str) -> Result<Adapter, Error> {
-        let found = self.fleet()?.keeper(interface_id).cloned();
-        Ok(found.map_or_else(|| Ok(self.registry()?.get_default()?.clone()), Ok::<_, Error>)?)
+        match self.fleet()?.keeper(interface_id) {
+            Some(keeper) => Ok(keeper.clone()),
+            None => Ok(self.registry()?.get_default()?.clone()),
+        }
     }
 
     /// Holds a tool spec to the gates. What does not pass is recorded, or there is no answer.

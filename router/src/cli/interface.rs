@@ -9,6 +9,7 @@ mod show;
 mod test;
 mod verify;
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -17,7 +18,7 @@ use super::output::{Output, tell};
 use super::{Answer, Error};
 use crate::app::{App, Named};
 use crate::config::{ConfigFile, Environment};
-use crate::interface::{Approvers, Finding, Interface, Lock, Shelf};
+use crate::interface::{Approvers, Finding, Interface, Lock, Revision, Shelf};
 use crate::json::{Object, Value};
 use crate::key::SigningKey;
 use crate::python_text::visible;
@@ -126,14 +127,21 @@ impl Place {
         Ok(App::new(environment, config, named))
     }
 
+    fn directory(&self, app: &App) -> Result<PathBuf, Error> {
+        Ok(self.dir.clone().map_or_else(|| app.interfaces_dir(), Ok)?)
+    }
+
     /// Reads the contracts, and who may approve breaking ones.
     fn open(&self, environment: &Environment) -> Result<(Shelf, Approvers), Error> {
         let app = self.app(environment)?;
-        let directory = match &self.dir {
-            Some(directory) => directory.clone(),
-            None => app.interfaces_dir()?,
-        };
-        Ok((Shelf::open(&directory)?, app.config().contracts.approvers))
+        Ok((Shelf::open(&self.directory(&app)?)?, app.config().contracts.approvers))
+    }
+
+    /// The same, for whoever changes them: nobody else does as long as what is returned is there.
+    fn open_alone(&self, environment: &Environment) -> Result<(Shelf, Approvers, File), Error> {
+        let alone = Shelf::seize(&self.directory(&self.app(environment)?)?)?;
+        let (shelf, approvers) = self.open(environment)?;
+        Ok((shelf, approvers, alone))
     }
 }
 
@@ -143,6 +151,21 @@ fn lock(shelf: &Shelf) -> Result<&Lock, Error> {
         tell_findings("interfaces.lock", findings);
         Error::usage("the lock cannot be used", "take it up again as it was committed last")
     })
+}
+
+/// Finds the newest revision of an adapter, or the one of `ID@VERSION`.
+fn revision<'a>(lock: &'a mut Lock, named: &str) -> Option<&'a mut Revision> {
+    let (id, version) = match named.split_once('@') {
+        Some((id, version)) => (id, Some(version)),
+        None => (named, None),
+    };
+    let found = lock.revisions.iter_mut().rfind(|revision| {
+        revision.adapter_id == id && version.is_none_or(|it| revision.version.to_string() == it)
+    });
+    if found.is_none() {
+        tell(&format!("{named} has no revision in the lock; nexus-router interface freeze makes one"));
+    }
+    found
 }
 
 /// Tells what is wrong with a file.

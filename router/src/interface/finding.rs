@@ -37,8 +37,15 @@ impl Findings {
         code: &'static str,
         message: impl Into<String>,
     ) {
-        if self.found.len() < Self::MAX {
-            self.found.push(Finding { pointer: pointer.into(), code, message: message.into() });
+        match self.found.len() {
+            len if len < Self::MAX => {
+                self.found.push(Finding { pointer: pointer.into(), code, message: message.into() });
+            }
+            Self::MAX => {
+                let message = format!("there are more than {} mistakes", Self::MAX);
+                self.found.push(Finding { pointer: String::new(), code, message });
+            }
+            _ => {}
         }
     }
 

@@ -14,8 +14,8 @@ pub const LOCK_FORMAT: &str = "nexus-router.interface-lock/1";
 /// The name of the lock beside the contracts.
 pub const LOCK_NAME: &str = "interfaces.lock";
 /// A longer lock is none.
-pub(super) const MAX_LOCK_BYTES: usize = 256 << 20;
-const LIMITS: Limits = Limits { bytes: MAX_LOCK_BYTES, depth: 70, values: 20_000_000 };
+pub(super) const MAX_LOCK_BYTES: usize = 64 << 20;
+const LIMITS: Limits = Limits { bytes: MAX_LOCK_BYTES, depth: 70, values: 4_000_000 };
 
 /// All revisions, the oldest first.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,7 @@
 //! The directory of contracts: a file for each adapter, and the lock beside them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,15 @@ impl Shelf {
             Err(error) => return Err(failed(&path, error)),
         }
         Ok(shelf)
+    }
+
+    /// Waits until nobody else changes the lock, and keeps others from it as long as what is returned is there.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or locked.
+    pub fn seize(directory: &Path) -> Result<File, Error> {
+        files::seize(&directory.join(".interfaces.seized"))
+            .map_err(|source| Error { path: directory.to_owned(), source })
     }
 
     /// Returns the directory.

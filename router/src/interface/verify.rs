@@ -24,6 +24,20 @@ pub struct Verified {
     pub findings: Vec<(String, Finding)>,
     /// The contracts that hold, by adapter: those of the shelf that are locked, and those of this program.
     pub interfaces: BTreeMap<String, Interface>,
+    /// The digests of all revisions by adapter, the oldest first.
+    pub history: History,
+}
+
+/// The digests of all revisions by adapter, the oldest first.
+pub type History = BTreeMap<String, Vec<Digest>>;
+
+/// Tells adapters whose revisions are not those that were there before, and perhaps more.
+#[must_use]
+pub fn rewritten(before: &History, after: &History) -> Vec<String> {
+    let is = |(id, old): &(&String, &Vec<Digest>)| {
+        !after.get(*id).is_some_and(|new| new.starts_with(old))
+    };
+    before.iter().filter(is).map(|(id, _)| id.clone()).collect()
 }
 
 /// What the next revision of an adapter follows.
@@ -91,7 +105,12 @@ pub fn verify(shelf: &Shelf, approvers: &Approvers) -> Verified {
     }
     let Looking { findings, mut interfaces, broken } = looking;
     interfaces.retain(|id, _| !broken.contains(id));
-    Verified { findings, interfaces }
+    let mut history: History =
+        frozen().iter().map(|one| (one.adapter_id.clone(), vec![one.digest])).collect();
+    for revision in shelf.lock.iter().flat_map(|lock| &lock.revisions) {
+        history.entry(revision.adapter_id.clone()).or_default().push(revision.digest());
+    }
+    Verified { findings, interfaces, history }
 }
 
 #[derive(Default)]
@@ -114,10 +133,9 @@ impl Looking {
             let id = revision.adapter_id.as_str();
             let before = latest.get(id).cloned().or_else(|| Before::frozen(id));
             let findings = look_at_revision(revision, before.as_ref(), approvers);
-            match findings.is_empty() {
-                true => self.broken.remove(id),
-                false => self.broken.insert(id.to_owned()),
-            };
+            if !findings.is_empty() {
+                self.broken.insert(id.to_owned());
+            }
             for finding in findings {
                 let pointer = below("/revisions", &index.to_string()) + &finding.pointer;
                 self.find(LOCK_NAME, &pointer, finding.code, finding.message);
@@ -209,6 +227,15 @@ impl Looking {
     }
 }
 
+/// Says whether the newest revision of an adapter does not hold yet: nobody can rely on it.
+#[must_use]
+pub fn is_pending(lock: &Lock, adapter_id: &str, approvers: &Approvers) -> bool {
+    let mut revisions = lock.of(adapter_id).rev();
+    let Some(latest) = revisions.next() else { return false };
+    let before = revisions.next().map(Before::from).or_else(|| Before::frozen(adapter_id));
+    !look_at_revision(latest, before.as_ref(), approvers).is_empty()
+}
+
 /// Holds one revision to the one before.
 fn look_at_revision(
     revision: &Revision,
@@ -237,7 +264,9 @@ fn look_at_revision(
     if let Some(message) = too_small(before, &revision.version, &changes) {
         findings.add("/version", "INTERFACE_BUMP_TOO_SMALL", message);
     }
-    if required_bump(&changes) != Some(Class::Major) {
+    // Who says that it breaks others is taken at their word: all tools have to be made for it.
+    let declared = declared_bump(&before.version, &revision.version).ok().flatten();
+    if required_bump(&changes).max(declared) != Some(Class::Major) {
         return findings.into_vec();
     }
     let (id, version) = (&revision.adapter_id, &revision.version);

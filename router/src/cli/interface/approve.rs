@@ -6,14 +6,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
 use super::super::output::tell;
 use super::super::{Answer, Error};
-use super::{Place, lock};
+use super::{Place, lock, revision};
 use crate::config::Environment;
 use crate::interface::{Capacity, SignOff};
 use crate::key::SigningKey;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The adapter.
+    /// The adapter, for its newest revision, or ID@VERSION.
     id: String,
     /// In what capacity.
     #[arg(long = "as", value_parser = capacity_parser())]
@@ -32,19 +32,17 @@ fn capacity_parser() -> impl clap::builder::TypedValueParser<Value = Capacity> {
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let Arguments { id, capacity, key, place } = arguments;
-    let (shelf, _) = place.open(environment)?;
+    let key = SigningKey::read(key)?;
+    let (shelf, _, alone) = place.open_alone(environment)?;
     let mut lock = lock(&shelf)?.clone();
-    let latest = lock.revisions.iter_mut().rfind(|revision| revision.adapter_id == *id);
-    let Some(revision) = latest else {
-        tell(&format!("{id} has no revision in the lock; nexus-router interface freeze makes one"));
-        return Ok(Answer::No);
-    };
-    let signed = SignOff::new(revision, *capacity, &SigningKey::read(key)?);
-    let (version, by) = (revision.version.clone(), signed.key);
+    let Some(revision) = revision(&mut lock, id) else { return Ok(Answer::No) };
+    let signed = SignOff::new(revision, *capacity, &key);
+    let (id, version, by) = (revision.adapter_id.clone(), revision.version.clone(), signed.key);
     // Signing again replaces what was signed before, which may be for what the revision was then.
     revision.approvals.retain(|one| (one.capacity, one.key) != (signed.capacity, signed.key));
     revision.approvals.push(signed);
     shelf.write_lock(&lock)?;
+    drop(alone);
     tell(&format!("{id} {version} is signed by the {} {by}", capacity.name()));
     Ok(Answer::Yes)
 }

@@ -10,8 +10,8 @@ use super::super::{Answer, Error, adapter};
 use super::{Place, lock, read, tell_findings};
 use crate::config::{ConfigFile, Environment};
 use crate::interface::{
-    Before, Class, Draft, EXTENSION, Finding, Interface, Lock, Revision, Shelf, required_bump,
-    too_small,
+    Approvers, Before, Class, Draft, EXTENSION, Finding, Interface, Lock, Revision, Shelf,
+    is_pending, required_bump, too_small,
 };
 use crate::json::Object;
 use crate::loader::manifest::ManifestView;
@@ -46,7 +46,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let (shelf, _) = arguments.place.open(environment)?;
+    // Held until the end: two who freeze at once must not lose what the other locked.
+    let (shelf, approvers, _alone) = arguments.place.open_alone(environment)?;
     let mut locked = lock(&shelf)?.clone();
     if let Some(id) = &arguments.remove {
         return remove(&shelf, locked, id);
@@ -79,7 +80,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         }
     }
     for (path, interface) in &frozen {
-        match add(&mut locked, interface) {
+        match add(&mut locked, interface, &approvers) {
             Ok(told) => tell(&format!("{}: {told}", path.display())),
             Err(problem) => {
                 tell(&format!("{}: {problem}", path.display()));
@@ -109,8 +110,17 @@ fn is_on(shelf: &Shelf, path: &Path, interface: &Interface) -> bool {
 }
 
 /// Adds a revision to the lock, and tells what is to be done next.
-fn add(lock: &mut Lock, interface: &Interface) -> Result<String, String> {
+fn add(lock: &mut Lock, interface: &Interface, approvers: &Approvers) -> Result<String, String> {
     let Interface { adapter_id, version, .. } = interface;
+    let same = lock.latest(adapter_id).is_some_and(|it| it.digest() == interface.digest);
+    // What was never approved was never in force, and gives way to what follows it.
+    if !same && is_pending(lock, adapter_id, approvers) {
+        let place = lock.revisions.iter().rposition(|it| it.adapter_id == *adapter_id);
+        if let Some(place) = place {
+            let gone = lock.revisions.remove(place);
+            tell(&format!("{adapter_id} {}, which was not approved, gives way", gone.version));
+        }
+    }
     let before = Before::of(lock, adapter_id);
     let mut previous = None;
     let mut told = format!("locked {adapter_id} {version}, sha256 {}", interface.digest);

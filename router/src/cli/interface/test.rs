@@ -3,7 +3,7 @@
 use super::super::options::RouterOptions;
 use super::super::output::{Output, tell};
 use super::super::{Answer, Error};
-use super::{Place, lock};
+use super::{Place, lock, revision};
 use crate::app::{App, Named};
 use crate::clock::Clock;
 use crate::config::Environment;
@@ -15,7 +15,7 @@ use crate::python_text::visible;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The contract.
+    /// The contract, for its newest revision, or ID@VERSION.
     id: String,
     /// The directory of contracts [default: that of router.toml, or interfaces in the data directory].
     #[arg(long, value_name = "DIR")]
@@ -28,19 +28,17 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let Arguments { id, dir, router } = arguments;
     let config_file = router.config_file().map(ToOwned::to_owned);
     let place = Place { dir: dir.clone(), data_dir: router.data_dir().cloned(), config_file };
-    let (shelf, _) = place.open(environment)?;
+    let (shelf, _, alone) = place.open_alone(environment)?;
     let mut lock = lock(&shelf)?.clone();
-    let latest = lock.revisions.iter_mut().rfind(|revision| revision.adapter_id == *id);
-    let Some((revision, contract)) =
-        latest.and_then(|revision| revision.contract.clone().map(|contract| (revision, contract)))
-    else {
-        tell(&format!("{id} has no revision in the lock; nexus-router interface freeze makes one"));
+    let Some(revision) = revision(&mut lock, id) else { return Ok(Answer::No) };
+    let Some(contract) = revision.contract.clone() else {
+        tell(&format!("{id} is removed: there is nothing to test"));
         return Ok(Answer::No);
     };
     // What is tested may be what keeps the contracts from holding.
     let named = Named { without_contracts: true, ..router.named()? };
     let app = App::new(environment, router.config(environment)?, named);
-    let adapter = app.adapter_of(id)?;
+    let adapter = app.adapter_of(&contract.adapter_id)?;
     let Some(library) = adapter.digest() else {
         return Err(Error::usage(
             "the built-in adapter has no contract",
@@ -64,8 +62,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     // Approvals say on what the tests passed.
     revision.approvals.clear();
     revision.tested = Some(tested);
-    let (version, count) = (revision.version.clone(), contract.operations.len());
+    let (id, version, count) =
+        (&contract.adapter_id, revision.version.clone(), contract.operations.len());
     shelf.write_lock(&lock)?;
+    drop(alone);
     output.line(&format!("ok: {id} {version}, the examples of {count} operations passed"))?;
     Ok(Answer::Yes)
 }

@@ -47,12 +47,11 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
                 output.line(&visible(&format!("✗ {file}: {finding}")))?;
             }
             let count = verified.interfaces.len();
-            match findings.len() {
-                0 => output.line(&format!("ok: {count} contracts hold"))?,
-                found => {
-                    output.line(&format!("not ok: {found} findings, {count} contracts hold"))?
-                }
-            }
+            let verdict = match findings.len() {
+                0 => format!("ok: {count} contracts hold"),
+                found => format!("not ok: {found} findings, {count} contracts hold"),
+            };
+            output.line(&verdict)?;
         }
     }
     if !findings.is_empty() && arguments.format == Format::Human {

@@ -46,9 +46,9 @@ pub(super) fn compare(
         ("idempotent", old.idempotent, new.idempotent),
         ("read_only", old.read_only, new.read_only),
     ] {
+        // Either way: policy and recovery go by what is promised here.
         if was != is {
-            let class = if is { Class::Minor } else { Class::Major };
-            tell.add(class, member, format!("{member} {was} became {is}"));
+            tell.add(Class::Major, member, format!("{member} {was} became {is}"));
         }
     }
     failure_modes(&old.failure_modes, &new.failure_modes, &mut tell);
