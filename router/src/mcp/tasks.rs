@@ -137,8 +137,9 @@ impl Handler {
         asker: &Asker,
         task_id: &str,
     ) -> Result<(), ErrorData> {
-        self.require(asker, Scope::Run, "tasks/cancel")?;
+        // Whose task it is not learns nothing of it, whatever they may do.
         let found = self.find_task(asker, task_id).await?;
+        self.require(asker, Scope::Run, "tasks/cancel")?;
         let run_id = &found.log.record.header.run_id;
         match self.stands(asker, &found) {
             Stands::Working(_) | Stands::Waits(_) if found.waits() => {
