@@ -7,6 +7,7 @@ mod catalogues;
 mod contracts;
 mod error;
 mod fleet;
+mod gatekeeping;
 mod prepared;
 mod setup;
 mod state;
@@ -19,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use catalogues::News;
-pub use contracts::Judged;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
+pub use gatekeeping::Judged;
 pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
@@ -42,6 +43,7 @@ use crate::router::{CallLimits, Options, Router};
 use crate::secret::Secrets;
 use crate::store::{self, Store};
 use crate::toolspec::Tools;
+use contracts::Contracts;
 use fleet::{Fleet, Hidden, Sources};
 use storage::{make_private, read_only, store_options, try_import, writable};
 
@@ -366,8 +368,37 @@ impl App {
     /// When the configuration cannot be used.
     pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
+        let contracts = Arc::new(self.contracts_of(&config, Some(&before))?);
+        self.prepare_with(config, contracts, before)
+    }
+
+    /// The same for the configuration and the contracts that are in force, when adapters may offer something else.
+    ///
+    /// # Errors
+    /// When what they offer cannot be used.
+    pub fn prepare_offers(&self) -> Result<Prepared, Error> {
+        let before = self.fleet()?;
+        self.prepare_with(self.config(), Arc::clone(&before.contracts), before)
+    }
+
+    /// The same for the configuration and the contracts that are in force, when tools were registered or disabled.
+    ///
+    /// # Errors
+    /// When the register cannot be read.
+    pub fn prepare_tools(&self) -> Result<Prepared, Error> {
+        let before = self.fleet()?;
+        let contracts = Arc::new(self.register_of(&before)?);
+        self.prepare_with(self.config(), contracts, before)
+    }
+
+    fn prepare_with(
+        &self,
+        config: ConfigFile,
+        contracts: Arc<Contracts>,
+        before: Arc<Fleet>,
+    ) -> Result<Prepared, Error> {
         let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
-        let fleet = Arc::new(self.load(&setup, Some(&before))?);
+        let fleet = Arc::new(self.load(&setup, contracts, Some(&before))?);
         Ok(Prepared { before, setup, fleet })
     }
 
@@ -424,12 +455,18 @@ impl App {
         if let Some(fleet) = &*loaded {
             return Ok(Arc::clone(fleet));
         }
-        let fleet = Arc::new(self.load(&setup, None)?);
+        let contracts = Arc::new(self.contracts_of(&setup.config, None)?);
+        let fleet = Arc::new(self.load(&setup, contracts, None)?);
         *loaded = Some(Arc::clone(&fleet));
         Ok(fleet)
     }
 
-    fn load(&self, setup: &Setup, before: Option<&Fleet>) -> Result<Fleet, Error> {
+    fn load(
+        &self,
+        setup: &Setup,
+        contracts: Arc<Contracts>,
+        before: Option<&Fleet>,
+    ) -> Result<Fleet, Error> {
         let sources = Sources {
             loader: &setup.loader,
             config: &setup.config,
@@ -438,7 +475,7 @@ impl App {
                 || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
-        Fleet::load(sources, self.contracts_of(&setup.config)?, before)
+        Fleet::load(sources, contracts, before)
     }
 
     fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
 use crate::files;
-use crate::interface::Finding;
+use crate::interface::{Finding, History, Interface};
 use crate::json::{self, Limits, Object, Value};
 use crate::mapping::{Known, MAX_BYTES, Report, ToolDocument, gate_4, gate_6};
 
@@ -52,6 +52,8 @@ pub struct Entry {
     pub version: String,
     /// The digest of its spec.
     pub digest: Digest,
+    /// The version and the digest of the contract that it was registered for; none if it is local.
+    pub contract: Option<(String, Digest)>,
     /// When it was registered.
     pub registered_at: String,
     /// That somebody disabled it, and why.
@@ -127,20 +129,16 @@ impl Register {
         files::seize(&path).map_err(|source| Error::File { path: path.clone(), source })
     }
 
-    /// Writes a spec that was let through, whole or not at all, and then what the register says of it.
-    ///
-    /// # Errors
-    /// When a file cannot be written. The spec counts only when the register says so.
-    pub fn put(&mut self, document: &ToolDocument, at: &str) -> Result<(), Error> {
-        self.keep(document, at)?;
-        self.save()
-    }
-
-    /// Writes a spec; it counts only when the register is saved.
+    /// Writes a spec that was let through, with the contract that let it; it counts only when the register is saved.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn keep(&mut self, document: &ToolDocument, at: &str) -> Result<(), Error> {
+    pub fn keep(
+        &mut self,
+        document: &ToolDocument,
+        contract: Option<&Interface>,
+        at: &str,
+    ) -> Result<(), Error> {
         let path = self.path(&document.tool_id);
         let text = json::to_pretty(&document.document) + "\n";
         files::write_whole(&path, text.as_bytes())
@@ -148,6 +146,7 @@ impl Register {
         let entry = Entry {
             version: document.version.to_string(),
             digest: document.digest,
+            contract: contract.map(|contract| (contract.version.to_string(), contract.digest)),
             registered_at: at.to_owned(),
             disabled: None,
         };
@@ -192,13 +191,31 @@ impl Register {
         directory.join(NAME)
     }
 
-    /// Judges every tool again, by what there is now.
+    /// Judges every tool again, by what there is now and what there was.
     #[must_use]
-    pub fn judge(&self, known: &Known<'_>) -> Vec<Standing> {
-        self.entries.iter().map(|(tool_id, entry)| self.stands(tool_id, entry, known)).collect()
+    pub fn judge(&self, known: &Known<'_>, history: &History) -> Vec<Standing> {
+        let entries = self.entries.iter();
+        entries.map(|(tool_id, entry)| self.stands(tool_id, entry, (known, history))).collect()
     }
 
-    fn stands(&self, tool_id: &str, entry: &Entry, known: &Known<'_>) -> Standing {
+    /// Reads the specs that are there, whatever the register says of them.
+    pub fn documents(&self) -> impl Iterator<Item = ToolDocument> {
+        self.entries.keys().filter_map(|tool_id| self.read(tool_id).ok())
+    }
+
+    /// Returns what the first gate says that does not let a spec through.
+    #[must_use]
+    pub fn refused(document: &ToolDocument, known: &Known<'_>) -> Option<Report> {
+        let reports = [gate_4, gate_6].into_iter().map(|gate| gate(document, known));
+        reports.into_iter().find(|report| !report.passed())
+    }
+
+    fn stands(
+        &self,
+        tool_id: &str,
+        entry: &Entry,
+        (known, history): (&Known<'_>, &History),
+    ) -> Standing {
         let mut standing = Standing {
             tool_id: tool_id.to_owned(),
             entry: entry.clone(),
@@ -213,17 +230,19 @@ impl Register {
                 return standing;
             }
         };
+        if document.digest != entry.digest {
+            // What it says now was never let through, and counts for nothing.
+            let why = "its file was changed since it was registered; register it again";
+            standing.disabled = Some(why.to_owned());
+            return standing;
+        }
         standing.disabled = if let Some(Disabled { reason, at }) = &entry.disabled {
             Some(format!("it was disabled at {at}: {reason}"))
-        } else if document.digest != entry.digest {
-            Some("its file was changed since it was registered; register it again".to_owned())
         } else {
-            let refused = [gate_4, gate_6].map(|gate| gate(&document, known));
-            let refused = refused.into_iter().find(|report| !report.passed());
-            let why = refused.as_ref().and_then(|report| report.violations.first());
-            let why = why.map(ToString::to_string);
-            standing.refused = refused;
-            why
+            standing.refused = Self::refused(&document, known);
+            let violations = standing.refused.iter().flat_map(|report| &report.violations);
+            let why = violations.map(ToString::to_string).next();
+            why.or_else(|| disowned(&document, entry, history))
         };
         standing.document = Some(document);
         standing
@@ -243,6 +262,23 @@ impl Register {
     }
 }
 
+/// Tells that a tool was registered for a contract that is no revision of the lock: then it was made anew, and what
+/// the version means now is not what it meant.
+fn disowned(document: &ToolDocument, entry: &Entry, history: &History) -> Option<String> {
+    let adapter_id = document.adapter_id.as_ref()?;
+    let (version, digest) = match &entry.contract {
+        Some(contract) => contract,
+        None => return Some("the register does not say for which contract it is".to_owned()),
+    };
+    let known = history.get(adapter_id).is_some_and(|digests| digests.contains(digest));
+    (!known).then(|| {
+        format!(
+            "it was registered for a contract {adapter_id} {version} that is not in the lock any more; look at what \
+             changed, and register it again"
+        )
+    })
+}
+
 impl Entry {
     fn read(value: &Value) -> Option<Self> {
         let text = |value: &Value, name: &str| Some(value.get(name)?.as_str()?.to_owned());
@@ -250,7 +286,12 @@ impl Entry {
             None | Some(Value::Null) => None,
             Some(said) => Some(Disabled { reason: text(said, "reason")?, at: text(said, "at")? }),
         };
+        let contract = match value.get("contract") {
+            None | Some(Value::Null) => None,
+            Some(said) => Some((text(said, "version")?, text(said, "sha256")?.parse().ok()?)),
+        };
         Some(Self {
+            contract,
             version: text(value, "version")?,
             digest: text(value, "sha256")?.parse().ok()?,
             registered_at: text(value, "registered_at")?,
@@ -263,6 +304,12 @@ impl Entry {
         object.insert("version", self.version.as_str());
         object.insert("sha256", self.digest.to_string());
         object.insert("registered_at", self.registered_at.as_str());
+        if let Some((version, digest)) = &self.contract {
+            let mut contract = Object::with_capacity(2);
+            contract.insert("version", version.as_str());
+            contract.insert("sha256", digest.to_string());
+            object.insert("contract", contract);
+        }
         if let Some(Disabled { reason, at }) = &self.disabled {
             let mut disabled = Object::with_capacity(2);
             disabled.insert("reason", reason.as_str());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router::interface::{
-    Approvers, Interface, Lock, Revision, Shelf, frozen, frozen_interface, verify,
+    Approvers, History, Interface, Lock, Revision, Shelf, frozen, frozen_interface, verify,
 };
 use nexus_router::json::{self, Object, Value};
 use nexus_router::mapping::{Known, ToolDocument, gate_4, gate_6};
@@ -117,6 +117,8 @@ fn tools(directory: &Path, many: usize) {
     let interfaces: BTreeMap<String, Interface> =
         frozen().iter().map(|one| (one.adapter_id.clone(), one.clone())).collect();
     let known = Known::new(&interfaces, &[]);
+    let history: History =
+        interfaces.iter().map(|(id, one)| (id.clone(), vec![one.digest])).collect();
     let operations: Vec<(&str, &str)> = frozen()
         .iter()
         .flat_map(|one| one.operations.keys().map(|name| (one.adapter_id.as_str(), name.as_str())))
@@ -133,7 +135,7 @@ fn tools(directory: &Path, many: usize) {
             "execution_target":{{"mode":"remote","provider":"x","service":"y"}}}}"#
         );
         let document = ToolDocument::read(text.as_bytes()).unwrap();
-        register.keep(&document, "2026-01-01T00:00:00.000Z").unwrap();
+        register.keep(&document, interfaces.get(adapter), "2026-01-01T00:00:00.000Z").unwrap();
         documents.push(document);
     }
     register.save().unwrap();
@@ -143,7 +145,7 @@ fn tools(directory: &Path, many: usize) {
     }
     let gates = begun.elapsed();
     let begun = Instant::now();
-    let standings = Register::open(&place).unwrap().judge(&known);
+    let standings = Register::open(&place).unwrap().judge(&known, &history);
     let took = begun.elapsed();
     assert!(standings.iter().all(|standing| standing.disabled.is_none()));
     println!(

@@ -11,13 +11,11 @@ use super::contracts::{Contracts, keepings};
 use super::error::Error;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
-use crate::files::Mark;
 use crate::grant::Isolation;
 use crate::loader::{
     Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
 };
 use crate::policy::{Law, Offering};
-use crate::register::Standing;
 use crate::registry::Registry;
 use crate::secret::{Secrets, secret_values};
 use crate::toolspec::Tools;
@@ -36,10 +34,8 @@ pub(super) struct Fleet {
     /// Calls at once and time per call, for adapters that have their own.
     pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
     pub(super) gathered: Gathered,
-    /// The registered tools, and how each stands.
-    pub(super) registered: Vec<Standing>,
-    /// The state of the files that contracts and tools were read from.
-    pub(super) contracts_read: Vec<Mark>,
+    /// The contracts and the registered tools.
+    pub(super) contracts: Arc<Contracts>,
     members: Vec<Member>,
     /// Adapters beside the program that were not loaded, and why.
     pub(super) passed_over: Vec<(String, String)>,
@@ -90,14 +86,14 @@ pub(super) struct Sources<'a> {
 }
 
 /// What adapters are loaded for, besides where they come from.
-type Asked<'a> = (&'a ConfigFile, &'a [AdapterEntry], Contracts);
+type Asked<'a> = (&'a ConfigFile, &'a [AdapterEntry], Arc<Contracts>);
 
 impl Fleet {
     /// Loads the adapters of a configuration, and those that are named besides. The built-in one is always
     /// there. What was loaded before and is the same now stays.
     pub(super) fn load(
         sources: Sources<'_>,
-        contracts: Contracts,
+        contracts: Arc<Contracts>,
         before: Option<&Self>,
     ) -> Result<Self, Error> {
         let Sources { loader, config, named, discover, hidden } = sources;
@@ -157,12 +153,8 @@ impl Fleet {
         let known = before.map(|before| &before.gathered);
         let gathered =
             catalogues::gather(members.iter().map(|member| &member.adapter), known, &secrets);
-        let mut tools = Tools::new(&config.tools, &registry, &gathered.catalogs)?;
-        for Member { entry, adapter, .. } in &members {
-            if let Some(catalog) = gathered.catalogs.get(adapter.adapter_id()) {
-                tools.offer(adapter, &entry.offer, catalog);
-            }
-        }
+        // What is registered comes first: nobody takes its name.
+        let mut tools = Tools::default();
         for standing in &contracts.tools {
             let wanted = standing.document.as_ref().and_then(|it| it.adapter_id.as_deref());
             let keeper = wanted.and_then(|wanted| {
@@ -170,6 +162,12 @@ impl Fleet {
                 Some((interface, keeper(&members, wanted)?))
             });
             tools.register(standing, keeper);
+        }
+        tools.configure(&config.tools, &registry, &gathered.catalogs)?;
+        for Member { entry, adapter, .. } in &members {
+            if let Some(catalog) = gathered.catalogs.get(adapter.adapter_id()) {
+                tools.offer(adapter, &entry.offer, catalog);
+            }
         }
         let mut law = Law::new(&config.policy, tools.classes());
         let kept = members
@@ -183,7 +181,6 @@ impl Fleet {
         law.names = tools.names();
         law.unknown.clone_from(&gathered.unknown);
         law.offers = members.iter().filter_map(Member::offering).collect();
-        let (registered, contracts_read) = (contracts.tools, contracts.read);
         Ok(Self {
             registry,
             secrets,
@@ -191,8 +188,7 @@ impl Fleet {
             law,
             limits,
             gathered,
-            registered,
-            contracts_read,
+            contracts,
             members,
             passed_over,
         })

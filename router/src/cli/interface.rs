@@ -163,7 +163,9 @@ fn revision<'a>(lock: &'a mut Lock, named: &str) -> Option<&'a mut Revision> {
         revision.adapter_id == id && version.is_none_or(|it| revision.version.to_string() == it)
     });
     if found.is_none() {
-        tell(&format!("{named} has no revision in the lock; nexus-router interface freeze makes one"));
+        tell(&format!(
+            "{named} has no revision in the lock; nexus-router interface freeze makes one"
+        ));
     }
     found
 }

@@ -72,6 +72,17 @@ impl Shelf {
         Ok(shelf)
     }
 
+    /// Lists the lock and the contracts of a directory, without reading them.
+    #[must_use]
+    pub fn files_in(directory: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(EXTENSION)).collect();
+        names.sort_unstable();
+        names.push(LOCK_NAME.to_owned());
+        names.into_iter().map(|name| directory.join(name)).collect()
+    }
+
     /// Waits until nobody else changes the lock, and keeps others from it as long as what is returned is there.
     ///
     /// # Errors

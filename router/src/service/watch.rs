@@ -1,6 +1,7 @@
 //! Sees when the configuration, the tokens, a library, the contracts or the registered tools change on disk.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -76,8 +77,8 @@ impl Libraries {
 #[derive(Default)]
 struct Contracts {
     /// A change that was seen once, and the one that was taken up or refused last.
-    pending: Option<Vec<Mark>>,
-    tried: Option<Vec<Mark>>,
+    pending: Option<Vec<(PathBuf, Mark)>>,
+    tried: Option<Vec<(PathBuf, Mark)>>,
 }
 
 impl Contracts {
@@ -114,8 +115,12 @@ pub async fn watch(service: Service) {
         if libraries.look(service) {
             drop(service.reload("a library changed"));
         }
-        if contracts.look(service) {
-            drop(service.reload("a contract or a tool changed"));
+        // Contracts that do not hold must not keep a tool from being disabled.
+        if contracts.look(service)
+            && service.reload("a contract or a tool changed").is_err()
+            && let Err(error) = service.refresh_tools()
+        {
+            tracing::error!(%error, "the registered tools were not taken up");
         }
         catalogues.look(service);
     });

@@ -125,7 +125,12 @@ impl Definition {
         let external = adapter.capabilities().contains(&Capability::External);
         let hints = Hint {
             read_only: Some(operation.read_only),
-            destructive: Some(!operation.read_only && destroys),
+            // Who declares no effect of what is not read only has said nothing.
+            destructive: match (operation.read_only, document.side_effects.is_empty()) {
+                (true, _) => Some(false),
+                (false, true) => None,
+                (false, false) => Some(destroys),
+            },
             idempotent: Some(operation.idempotent),
             open_world: Some(external),
         };

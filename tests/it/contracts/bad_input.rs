@@ -80,7 +80,7 @@ fn what_is_no_json_or_too_large_is_told_and_what_cannot_be_read_is_no_answer() {
         assert!(told.contains("INTERFACE_MALFORMED"), "{told}");
     }
     std::fs::write(&path, vec![b' '; 5 << 20]).unwrap();
-    assert_eq!(desk.run("interface verify").code(), 2);
+    assert!(desk.no("interface verify").contains("INTERFACE_MALFORMED"));
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     assert_eq!(desk.run("interface verify").code(), 2);
@@ -98,7 +98,8 @@ fn a_lock_that_was_tampered_with_is_found() {
     desk.frozen(&newer);
     let path = desk.world.path("data/interfaces/interfaces.lock");
     let sound: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let changes: [(&str, fn(&mut Value), &str); 7] = [
+    type Change = (&'static str, fn(&mut Value), &'static str);
+    let changes: [Change; 7] = [
         (
             "another digest",
             |lock| lock["revisions"][0]["sha256"] = "0".repeat(64).into(),

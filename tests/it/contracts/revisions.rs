@@ -119,6 +119,54 @@ fn one_key_for_both_is_one_person() {
 }
 
 #[test]
+fn what_says_that_it_breaks_others_is_taken_at_its_word_and_gives_way_until_it_is_approved() {
+    let desk = Desk::new();
+    desk.two_people();
+    desk.frozen(&contract("1.0.0"));
+    let mut major = contract("2.0.0");
+    major["description"] = json!("Only other words.");
+    desk.frozen(&major);
+    assert!(desk.no("interface verify").contains("INTERFACE_NOT_APPROVED"));
+    // Nobody relied on it, so it may be changed until it is approved.
+    major["description"] = json!("Yet other words.");
+    desk.contract(&major);
+    let again = desk.freeze();
+    assert!(again.stderr().contains("gives way"), "{}", again.stderr());
+    desk.yes(&format!("interface test echo@2.0.0 --adapter {ECHO}"));
+    desk.yes("interface approve echo@2.0.0 --as author --key a.pem");
+    desk.yes("interface approve echo --as reviewer --key b.pem");
+    desk.yes("interface verify");
+    let refused = desk.freeze();
+    assert_eq!(refused.code(), 0, "it is locked already: {}", refused.stderr());
+    for (member, value) in [("read_only", json!(false)), ("idempotent", json!(false))] {
+        let mut other = contract("2.1.0");
+        other["operations"]["hello"][member] = value;
+        desk.write("other.json", &other);
+        assert!(desk.no("interface diff echo other.json").contains("major"), "{member}");
+    }
+}
+
+#[test]
+fn processes_lose_no_revision() {
+    let desk = Desk::new();
+    let ids: Vec<String> = (0..8).map(|n| format!("echo-{n}")).collect();
+    for id in &ids {
+        let mut own = contract("1.0.0");
+        own["adapter_id"] = json!(id);
+        desk.write(&format!("data/interfaces/{id}.interface.json"), &own);
+    }
+    std::thread::scope(|scope| {
+        for id in &ids {
+            let desk = &desk;
+            scope.spawn(move || {
+                desk.yes(&format!("interface freeze data/interfaces/{id}.interface.json"))
+            });
+        }
+    });
+    assert!(desk.yes("interface verify").contains("ok: 16 contracts hold"));
+}
+
+#[test]
 fn examples_that_do_not_come_out_are_no_test() {
     let desk = Desk::new();
     let mut wrong = contract("1.0.0");

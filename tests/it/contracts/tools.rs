@@ -153,6 +153,52 @@ fn a_running_daemon_takes_up_what_is_registered_and_disabled() {
 }
 
 #[test]
+fn a_tool_is_disabled_also_while_contracts_do_not_hold() {
+    let (stage, daemon) = serving("");
+    let file = "data/interfaces/echo.interface.json";
+    let mut unlocked = contract("1.1.0");
+    unlocked["description"] = json!("Not locked yet.");
+    write(&stage, file, &unlocked);
+    yes(&stage, "tool disable greet --reason now");
+    until("the end of the tool", || (!has(&daemon, "greet")).then_some(()));
+    // And when they hold again, what is registered counts at once.
+    write(&stage, file, &contract("1.0.0"));
+    yes(&stage, "tool register greet.json");
+    until("the tool again", || has(&daemon, "greet").then_some(()));
+}
+
+#[test]
+fn a_lock_that_is_made_anew_is_not_taken_up_and_disables_what_was_registered_before() {
+    let (stage, daemon) = serving("");
+    std::fs::remove_file(stage.path("data/interfaces/interfaces.lock")).unwrap();
+    let mut other = contract("1.0.0");
+    other["operations"]["hello"]["method"] = json!("drop_all");
+    other["operations"]["hello"]["examples"] = json!([]);
+    write(&stage, "data/interfaces/echo.interface.json", &other);
+    yes(&stage, "interface freeze data/interfaces/echo.interface.json");
+    let refused = daemon.post("/v1/reload", &json!({})).send();
+    assert!(refused.text().contains("not those that are in force"), "{}", refused.text());
+    let list = yes(&stage, "tool list");
+    assert!(list.contains("disabled: it was registered for a contract echo 1.0.0"), "{list}");
+}
+
+#[test]
+fn a_registered_name_is_nobody_elses_and_a_changed_file_says_nothing() {
+    let other = "[[adapters]]\nref = \"nexus_router_adapter_echo:create_adapter\"\nid = \"free\"\n\
+        isolation = \"inline\"\n[[tools]]\nname = \"greet\"\ndescription = \"d\"\nadapter = \"free\"\nmethod = \"x\"\n";
+    let (stage, daemon) = serving(other);
+    let answer = daemon.post("/v1/tools/greet", &json!({ "args": { "name": "Ada" } })).ok();
+    assert_eq!(answer["output"]["method"], "hello", "{answer}");
+    drop(daemon);
+    let mut changed = greet();
+    changed["metadata"]["action_class"] = json!("shell_exec");
+    write(&stage, "data/tools/greet.tool.json", &changed);
+    let daemon = stage.start(&[]);
+    let tools = listed(&daemon);
+    assert!(tools.iter().all(|tool| tool["action_class"] != "shell_exec"), "{tools:?}");
+}
+
+#[test]
 fn a_local_tool_is_an_operation_of_the_router_itself() {
     let (stage, daemon) = serving("");
     let mut local = greet();

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let (shelf, approvers) = arguments.place.open(environment)?;
     let mut verified = verify(&shelf, &approvers);
     // A revision that breaks others is due when all tools are made for it.
-    let broken = arguments.place.app(environment)?.tools_refused_by(&verified.interfaces)?;
+    let broken = arguments.place.app(environment)?.tools_refused_by(&verified)?;
     verified.findings.extend(broken);
     let findings = &verified.findings;
     let mut output = Output::new(environment);

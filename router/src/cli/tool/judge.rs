@@ -52,10 +52,10 @@ pub(super) fn check(
     let texts = texts(&arguments.files)?;
     let app = arguments.place.app(environment)?;
     if arguments.mapping {
-        return mappings(&texts, &app.interfaces()?, arguments.format, environment);
+        return mappings(&texts, &app.interfaces()?.0, arguments.format, environment);
     }
-    let judged = texts.iter().map(|(file, text)| Ok((file.clone(), app.check_tool(text)?)));
-    let rows = judged.collect::<Result<Vec<Row>, Error>>()?;
+    let judged = app.check_tools(&texts.1)?;
+    let rows: Vec<Row> = texts.0.into_iter().zip(judged).collect();
     tell_all(&rows, "passes", arguments.format, environment)
 }
 
@@ -65,20 +65,18 @@ pub(super) fn register(
 ) -> Result<Answer, Error> {
     let texts = texts(&arguments.files)?;
     let app = arguments.place.app(environment)?;
-    // All of them are judged before the first one is registered.
-    let judged = texts.iter().map(|(file, text)| Ok((file.clone(), app.check_tool(text)?)));
-    let rows = judged.collect::<Result<Vec<Row>, Error>>()?;
-    if rows.iter().all(|(_, judged)| judged.violations.is_empty()) {
-        for (_, text) in &texts {
-            app.register_tool(text)?;
-        }
-    } else {
+    let judged = app.register_tools(&texts.1)?;
+    let all = judged.iter().all(Judged::passed);
+    if !all {
         tell("nothing was registered");
     }
-    tell_all(&rows, "is registered", arguments.format, environment)
+    let rows: Vec<Row> = texts.0.into_iter().zip(judged).collect();
+    let passed = if all { "is registered" } else { "passes" };
+    tell_all(&rows, passed, arguments.format, environment)
 }
 
-fn texts(files: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, Error> {
+/// Reads all files, or tells which cannot be read; returns their names and their texts.
+fn texts(files: &[PathBuf]) -> Result<(Vec<String>, Vec<Vec<u8>>), Error> {
     let read = |path: &PathBuf| {
         let text =
             files::read_bounded(path, MAX_BYTES).map_err(|error| unreadable(path, &error))?;
@@ -93,7 +91,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
 }
 
 fn mappings(
-    texts: &[(String, Vec<u8>)],
+    texts: &(Vec<String>, Vec<Vec<u8>>),
     interfaces: &std::collections::BTreeMap<String, Interface>,
     format: Format,
     environment: &Environment,
@@ -101,7 +99,7 @@ fn mappings(
     let builtins: Vec<&str> = crate::app::TOOLS.iter().map(|tool| tool.id).collect();
     let known = Known::new(interfaces, &builtins);
     let (mut rows, mut readable) = (Vec::new(), true);
-    for (file, text) in texts {
+    for (file, text) in texts.0.iter().zip(&texts.1) {
         match Fragment::read(text) {
             Ok(fragment) => {
                 let violations = check_mapping(&fragment, &known);
