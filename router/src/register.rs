@@ -266,9 +266,8 @@ impl Register {
 /// the version means now is not what it meant.
 fn disowned(document: &ToolDocument, entry: &Entry, history: &History) -> Option<String> {
     let adapter_id = document.adapter_id.as_ref()?;
-    let (version, digest) = match &entry.contract {
-        Some(contract) => contract,
-        None => return Some("the register does not say for which contract it is".to_owned()),
+    let Some((version, digest)) = &entry.contract else {
+        return Some("the register does not say for which contract it is".to_owned());
     };
     let known = history.get(adapter_id).is_some_and(|digests| digests.contains(digest));
     (!known).then(|| {

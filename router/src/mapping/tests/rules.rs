@@ -212,7 +212,12 @@ fn what_the_contract_refuses_is_told() {
 #[test]
 fn a_tool_that_promises_to_take_more_than_its_contract_is_refused() {
     let interfaces = frozen();
-    let document = read(&with(remote(), "/input_schema", json!({ "type": "object" })));
+    let any = json!({ "type": "object" });
+    let document = read(&with(remote(), "/input_schema", any.clone()));
+    let told = gate_6(&document, &Known::new(&interfaces, BUILTINS)).violations;
+    assert!(told.is_empty(), "who says no more leaves it to the contract: {told:?}");
+    let open = with(any, "/additionalProperties", json!(true));
+    let document = read(&with(remote(), "/input_schema", open));
     let told = gate_6(&document, &Known::new(&interfaces, BUILTINS)).violations;
     assert!(!told.is_empty());
     assert!(told.iter().all(|it| it.check_id == "input_schema_incompatible"), "{told:?}");
