@@ -1,6 +1,8 @@
 //! The lock: every revision of every contract, each pinned by its digest, bound to the one before, and whole, so
 //! that what changed can be told without any other record.
 
+use std::collections::BTreeMap;
+
 use semver::Version;
 
 use super::document::Interface;
@@ -58,6 +60,11 @@ impl Lock {
     /// # Errors
     /// With everything that is wrong with its form. What it says is looked at by `verify`.
     pub fn read(text: &[u8]) -> Result<Self, Vec<Finding>> {
+        Self::read_beside(text, &BTreeMap::new())
+    }
+
+    /// The same beside contracts that were read already: those are not looked at again.
+    pub(super) fn read_beside(text: &[u8], known: &Known<'_>) -> Result<Self, Vec<Finding>> {
         let mut findings = Findings::default();
         let document = match json::parse(text, LIMITS) {
             Ok(document) => document,
@@ -78,7 +85,7 @@ impl Lock {
         let mut revisions = Vec::with_capacity(listed.len());
         for (index, revision) in listed.into_iter().enumerate() {
             let place = below("/revisions", &index.to_string());
-            revisions.extend(read_revision(revision, &place, &mut findings));
+            revisions.extend(read_revision(revision, &place, known, &mut findings));
         }
         findings.or(Self { revisions })
     }
@@ -126,7 +133,24 @@ fn only(value: &Value, place: &str, members: &[&str], findings: &mut Findings) {
 const MEMBERS: [&str; 8] =
     ["adapter_id", "version", "sha256", "previous", "removed", "approvals", "tested", "contract"];
 
-fn read_revision(value: Value, place: &str, findings: &mut Findings) -> Option<Revision> {
+/// Contracts by the digests of their canonical texts.
+pub(super) type Known<'a> = BTreeMap<[u8; 32], &'a Interface>;
+
+/// Reads a contract, unless it is known.
+fn contract(document: Value, known: &Known<'_>) -> Result<Interface, Vec<Finding>> {
+    let digest = json::to_jcs(&document).map(|text| Digest::of(text.as_bytes()));
+    match digest.ok().and_then(|digest| known.get(digest.as_bytes())) {
+        Some(known) => Ok((*known).clone()),
+        None => Interface::from_document(document),
+    }
+}
+
+fn read_revision(
+    value: Value,
+    place: &str,
+    known: &Known<'_>,
+    findings: &mut Findings,
+) -> Option<Revision> {
     only(&value, place, &MEMBERS, findings);
     let Value::Object(mut object) = value else { return None };
     let mut wrong = |name: &str, message: String| {
@@ -167,7 +191,7 @@ fn read_revision(value: Value, place: &str, findings: &mut Findings) -> Option<R
             wrong("contract", "stands beside \"removed\"".to_owned());
             return None;
         }
-        (Some(document), false) => match Interface::from_document(document) {
+        (Some(document), false) => match contract(document, known) {
             Ok(contract) => Some(contract),
             Err(found) => {
                 for finding in found {

@@ -12,6 +12,8 @@ use crate::files;
 
 /// How the names of contracts' files end.
 pub const EXTENSION: &str = ".interface.json";
+/// So few contracts are not worth a thread.
+const FEW: usize = 16;
 /// A directory with more files is none of contracts.
 const MAX_FILES: usize = 10_000;
 
@@ -49,23 +51,30 @@ impl Shelf {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(shelf),
             Err(error) => return Err(failed(directory, error)),
         };
+        let mut texts = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| failed(directory, error))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if !name.ends_with(EXTENSION) {
                 continue;
             }
-            if shelf.files.len() == MAX_FILES {
+            if texts.len() == MAX_FILES {
                 let source = io::Error::other(format!("it has more than {MAX_FILES} contracts"));
                 return Err(failed(directory, source));
             }
             let bytes = files::read_bounded(&entry.path(), MAX_BYTES)
                 .map_err(|error| failed(&entry.path(), error))?;
-            shelf.files.insert(name, Interface::read(&bytes));
+            texts.push((name, bytes));
         }
+        shelf.files = read_all(&texts);
         let path = directory.join(LOCK_NAME);
         match files::read_bounded(&path, MAX_LOCK_BYTES) {
-            Ok(bytes) => shelf.lock = Lock::read(&bytes),
+            Ok(bytes) => {
+                let read = shelf.files.values().flatten();
+                let known =
+                    read.map(|interface| (*interface.digest.as_bytes(), interface)).collect();
+                shelf.lock = Lock::read_beside(&bytes, &known);
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&path, error)),
         }
@@ -127,4 +136,23 @@ impl Shelf {
             .map_err(|source| Error { path: path.clone(), source })?;
         Ok(path)
     }
+}
+
+/// Reads contracts on all processors: a thousand of them would keep a start waiting.
+fn read_all(texts: &[(String, Vec<u8>)]) -> BTreeMap<String, Result<Interface, Vec<Finding>>> {
+    let read = |(name, text): &(String, Vec<u8>)| (name.clone(), Interface::read(text));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = texts.len().div_ceil(processors).max(FEW);
+    std::thread::scope(|scope| {
+        let shares: Vec<_> = texts
+            .chunks(share)
+            .map(|texts| scope.spawn(move || texts.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        // A thread that panics takes its share with it, and whoever waits for it panics too.
+        shares.into_iter().flat_map(|share| share.join().unwrap_or_else(resume)).collect()
+    })
+}
+
+fn resume<T>(panic: Box<dyn std::any::Any + Send>) -> T {
+    std::panic::resume_unwind(panic)
 }
