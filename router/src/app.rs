@@ -4,8 +4,10 @@
 //! only reads creates nothing.
 
 mod catalogues;
+mod contracts;
 mod error;
 mod fleet;
+mod gatekeeping;
 mod prepared;
 mod setup;
 mod state;
@@ -21,6 +23,7 @@ pub use catalogues::News;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::Changes;
+pub use gatekeeping::Judged;
 pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
@@ -40,6 +43,7 @@ use crate::router::{CallLimits, Options, Router};
 use crate::secret::Secrets;
 use crate::store::{self, Store};
 use crate::toolspec::Tools;
+use contracts::Contracts;
 use fleet::{Fleet, Hidden, Sources};
 use storage::{make_private, read_only, store_options, try_import, writable};
 
@@ -73,6 +77,8 @@ pub struct Named {
     pub paths: Paths,
     /// Load the adapters beside the program when nothing says which adapters there are.
     pub discover: bool,
+    /// Take only the contracts of this program, and no tools: for whoever works on the contracts themselves.
+    pub without_contracts: bool,
 }
 
 /// A router with everything around it.
@@ -310,6 +316,7 @@ impl App {
         }
         let fleet = self.fleet()?;
         let router = self.router_on(self.store(absent)?, &fleet)?;
+        self.record_refused(&fleet, None)?;
         *opened = Some(router.clone());
         Ok(router)
     }
@@ -361,8 +368,37 @@ impl App {
     /// When the configuration cannot be used.
     pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
+        let contracts = Arc::new(self.contracts_of(&config, Some(&before))?);
+        self.prepare_with(config, contracts, before)
+    }
+
+    /// The same for the configuration and the contracts that are in force, when adapters may offer something else.
+    ///
+    /// # Errors
+    /// When what they offer cannot be used.
+    pub fn prepare_offers(&self) -> Result<Prepared, Error> {
+        let before = self.fleet()?;
+        self.prepare_with(self.config(), Arc::clone(&before.contracts), before)
+    }
+
+    /// The same for the configuration and the contracts that are in force, when tools were registered or disabled.
+    ///
+    /// # Errors
+    /// When the register cannot be read.
+    pub fn prepare_tools(&self) -> Result<Prepared, Error> {
+        let before = self.fleet()?;
+        let contracts = Arc::new(self.register_of(&before)?);
+        self.prepare_with(self.config(), contracts, before)
+    }
+
+    fn prepare_with(
+        &self,
+        config: ConfigFile,
+        contracts: Arc<Contracts>,
+        before: Arc<Fleet>,
+    ) -> Result<Prepared, Error> {
         let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
-        let fleet = Arc::new(self.load(&setup, Some(&before))?);
+        let fleet = Arc::new(self.load(&setup, contracts, Some(&before))?);
         Ok(Prepared { before, setup, fleet })
     }
 
@@ -381,6 +417,7 @@ impl App {
     /// When the router refuses it. Then what was stays in force.
     pub fn put_in_force(&self, prepared: Prepared) -> Result<Changes, Error> {
         let Prepared { before, setup, fleet } = prepared;
+        self.record_refused(&fleet, Some(&before))?;
         if let Some(router) = &*lock(&self.router) {
             router.replace(fleet.registry.clone(), self.options(&setup.config, &fleet))?;
         }
@@ -418,12 +455,18 @@ impl App {
         if let Some(fleet) = &*loaded {
             return Ok(Arc::clone(fleet));
         }
-        let fleet = Arc::new(self.load(&setup, None)?);
+        let contracts = Arc::new(self.contracts_of(&setup.config, None)?);
+        let fleet = Arc::new(self.load(&setup, contracts, None)?);
         *loaded = Some(Arc::clone(&fleet));
         Ok(fleet)
     }
 
-    fn load(&self, setup: &Setup, before: Option<&Fleet>) -> Result<Fleet, Error> {
+    fn load(
+        &self,
+        setup: &Setup,
+        contracts: Arc<Contracts>,
+        before: Option<&Fleet>,
+    ) -> Result<Fleet, Error> {
         let sources = Sources {
             loader: &setup.loader,
             config: &setup.config,
@@ -432,7 +475,7 @@ impl App {
                 || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
-        Fleet::load(sources, before)
+        Fleet::load(sources, contracts, before)
     }
 
     fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {

@@ -11,6 +11,7 @@ mod config;
 mod daemon;
 mod explain;
 mod health;
+mod interface;
 mod man;
 mod mcp;
 mod options;
@@ -24,8 +25,10 @@ mod serve;
 mod store;
 mod timeline;
 mod token;
+mod tool;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -84,6 +87,12 @@ enum Verb {
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
+    /// Contracts of adapters' operations: list, show, freeze, verify, compare, document, test and approve them.
+    #[command(subcommand)]
+    Interface(Box<interface::Verb>),
+    /// Tool specs: check, register, list, show and disable them.
+    #[command(subcommand)]
+    Tool(Box<tool::Verb>),
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
@@ -128,6 +137,8 @@ enum Error {
     Listen(#[from] http::Error),
     #[error(transparent)]
     Template(#[from] template::Error),
+    #[error(transparent)]
+    Key(#[from] crate::key::Error),
     #[error("{message}")]
     Usage { message: String, hint: String },
     #[error("cannot write the output: {0}")]
@@ -146,6 +157,12 @@ impl From<crate::bundle::Error> for Error {
     }
 }
 
+impl From<crate::interface::Error> for Error {
+    fn from(error: crate::interface::Error) -> Self {
+        Self::App(error.into())
+    }
+}
+
 impl Error {
     fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { message: message.into(), hint: hint.into() }
@@ -157,6 +174,7 @@ impl Error {
             Self::NotFound { .. } => Some("nexus-router runs list lists the runs".to_owned()),
             Self::Load(error) => Some(error.hint().to_owned()),
             Self::Template(error) => Some(error.hint().to_owned()),
+            Self::Key(error) => Some(error.hint().to_owned()),
             Self::Usage { hint, .. } => Some(hint.clone()),
             Self::Config(error) => Some(error.hint().to_owned()),
             Self::Access(error) => Some(error.hint()),
@@ -175,7 +193,7 @@ impl Error {
             Self::Access(error) => Some(error.code()),
             Self::Service(error) => Some(error.code()),
             Self::Listen(error) => Some(error.code()),
-            Self::Template(_) | Self::Usage { .. } | Self::Output(_) => None,
+            Self::Template(_) | Self::Key(_) | Self::Usage { .. } | Self::Output(_) => None,
         }
     }
 }
@@ -209,6 +227,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Audit(verb) => audit::run(&verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
+        Verb::Interface(verb) => interface::run(*verb, &environment),
+        Verb::Tool(verb) => tool::run(*verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
@@ -228,6 +248,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Adapters let go of what they hold; those that take longer are killed with this process.
     worker::settle(LAST_GRACE);
     code
+}
+
+/// Says whether a generated file is what would be written now.
+fn up_to_date(file: &Path, text: &str, command: &str) -> Result<Answer, Error> {
+    let shown = file.display();
+    let stored = std::fs::read_to_string(file).map_err(|error| {
+        Error::usage(
+            format!("cannot read {shown}: {error}"),
+            format!("write it with {command} > {shown}"),
+        )
+    })?;
+    if stored == text {
+        tell(&format!("{shown} is up to date"));
+        return Ok(Answer::Yes);
+    }
+    let differs = stored.lines().zip(text.lines()).position(|(old, new)| old != new);
+    let line = differs.unwrap_or_else(|| stored.lines().count().min(text.lines().count())) + 1;
+    tell(&format!("{shown} is out of date: it differs from line {line} on"));
+    tell(&format!("hint: write it again with {command} > {shown}"));
+    Ok(Answer::No)
 }
 
 fn report(error: &Error) {

@@ -1,11 +1,12 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
 mod calls;
+mod contracts;
 mod own;
 
 use crate::check::CHECKS;
 use crate::loader::Reason;
-use crate::{access, bundle, config, replay, router, store, takeover, telemetry};
+use crate::{access, bundle, config, mapping, replay, router, store, takeover, telemetry};
 use own::OWN;
 
 /// A code and what is known of it.
@@ -38,6 +39,10 @@ pub enum Kind {
     Run,
     /// As the code of a violation that replay reports.
     Violation,
+    /// As the code of an error in a tool spec.
+    ToolSpec,
+    /// As the id of a rule for tool specs.
+    Rule,
 }
 
 impl Kind {
@@ -52,6 +57,8 @@ impl Kind {
             Self::Bundle => "reason why a bundle is refused",
             Self::Run => "error code of runs",
             Self::Violation => "violation that replay reports",
+            Self::ToolSpec => "error code of tool specs",
+            Self::Rule => "rule for tool specs",
         }
     }
 }
@@ -73,9 +80,11 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 12] = [
+    let tables: [(Kind, &[Row]); 14] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
+        (Kind::Run, contracts::RUNS),
+        (Kind::Error, contracts::ERRORS),
         (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),
@@ -90,7 +99,25 @@ pub fn all() -> impl Iterator<Item = Code> {
     let tables = tables.into_iter().flat_map(|(kind, rows)| {
         rows.iter().map(move |(code, meaning, remedy)| row(code, kind, meaning, remedy))
     });
-    OWN.iter().copied().chain(tables).chain(reasons).chain(checks)
+    OWN.iter().copied().chain(tables).chain(reasons).chain(checks).chain(rules())
+}
+
+/// The rules for tool specs, by code; those that share one are told by id.
+fn rules() -> impl Iterator<Item = Code> {
+    let boundary = row(
+        mapping::BOUNDARY,
+        Kind::ToolSpec,
+        "A tool crosses the line between what the router does itself and what adapters do.",
+        "look up the check_id with nexus-router explain",
+    );
+    let rules = mapping::RULES.iter().flat_map(|rule| {
+        let row = |code, kind| row(code, kind, rule.meaning, rule.remedy);
+        let code = (rule.code != mapping::BOUNDARY).then(|| row(rule.code, Kind::ToolSpec));
+        // Where the code is the id in upper case, either is found by the other.
+        let id = (!rule.code.eq_ignore_ascii_case(rule.id)).then(|| row(rule.id, Kind::Rule));
+        code.into_iter().chain(id)
+    });
+    std::iter::once(boundary).chain(rules)
 }
 
 /// Finds what a code means in each place where it appears, whatever the case of its letters.
@@ -127,7 +154,11 @@ mod tests {
         for known in all() {
             let place = (known.code, known.kind.name());
             assert!(places.insert(place), "{} stands twice as {}", place.0, place.1);
-            assert!(nexus_router_sdk::code::is_well_formed(known.code), "{}", known.code);
+            let code = match known.kind {
+                Kind::Rule => known.code.to_ascii_uppercase(),
+                _ => known.code.to_owned(),
+            };
+            assert!(nexus_router_sdk::code::is_well_formed(&code), "{code}");
             assert!(known.meaning.ends_with('.'), "{}", known.code);
             assert!(!known.remedy.is_empty(), "{}", known.code);
         }

@@ -1,8 +1,8 @@
-//! Files that the operator names, opened without waiting for whoever is at the other end.
+//! Files that the operator names: opened without waiting for whoever is at the other end, and written whole.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error, Result};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Error, Read as _, Result, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -16,4 +16,45 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         return Err(Error::other("it is no regular file"));
     }
     Ok(file)
+}
+
+/// What tells one state of a file from another.
+pub(crate) type Mark = Option<(u64, u64, u64, i64, i64)>;
+
+/// Returns the present state of a file; none when there is no such file.
+pub(crate) fn mark(path: &Path) -> Mark {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+}
+
+/// Reads a regular file, up to a byte more than it may have: whoever parses it tells that it is too long.
+pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Waits until nobody else holds a file, which is made if it is not there, and holds it as long as what is returned
+/// is there.
+pub(crate) fn seize(path: &Path) -> Result<File> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Writes a file so that it is there whole and for good, or as before. Others may read it.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(directory)?.sync_all()
 }

@@ -6,6 +6,7 @@ mod asking;
 mod witness;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Capability, Catalog};
 
@@ -169,6 +170,7 @@ pub struct Permit<'a> {
     args: Cow<'a, Object>,
     interaction: Option<&'a Object>,
     effects: Effects,
+    timeout: Option<Duration>,
 }
 
 /// What a call may do to the world.
@@ -180,10 +182,11 @@ pub enum Effects {
     External,
 }
 
-/// Returns what calls to an adapter may do.
-#[must_use]
-pub fn effects(adapter: &Adapter) -> Effects {
-    if adapter.capabilities().contains(&Capability::External) {
+/// Returns what a call may do: nothing, if its adapter reaches nothing outside, or its contract says that the
+/// operation only reads.
+fn effects(adapter: &Adapter, law: &Law, act: Act<'_>) -> Effects {
+    let reads = || law.operation(act).is_some_and(|operation| operation.read_only);
+    if adapter.capabilities().contains(&Capability::External) && !reads() {
         Effects::External
     } else {
         Effects::None
@@ -201,6 +204,12 @@ impl Permit<'_> {
     #[must_use]
     pub const fn effects(&self) -> Effects {
         self.effects
+    }
+
+    /// Returns how long its contract lets the call take.
+    #[must_use]
+    pub const fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// Returns the tool, the method and the arguments with their secrets. Only for the call itself.
@@ -298,7 +307,8 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
             method: step.method(),
             args,
             interaction: step.interaction(),
-            effects: effects(adapter),
+            effects: effects(adapter, law, act),
+            timeout: law.operation(act).map(|operation| operation.timeout),
         }),
         Settled::Ask(question) => Verdict::Ask(question),
         Settled::Refused { code, message, details } => deny(code, message, details),

@@ -2,10 +2,12 @@
 //!
 //! The value type of other libraries cannot hold what a record of the Python router may hold (an
 //! integer beyond 64 bits) and accepts what no record should hold (a member named twice). Texts are
-//! read strictly after RFC 8259 by [`parse()`] and written in three forms: [`to_canonical`] for
-//! digests and storage, [`to_compact`] for adapters, [`to_pretty`] for people.
+//! read strictly after RFC 8259 by [`parse()`] and written in four forms: [`to_canonical`] for
+//! the digests and the storage of runs, [`to_jcs`] for what is pinned or sealed, [`to_compact`] for adapters,
+//! [`to_pretty`] for people.
 
 mod error;
+mod jcs;
 mod name;
 mod object;
 mod parse;
@@ -13,6 +15,7 @@ mod plain;
 mod write;
 
 pub use error::Error;
+pub use jcs::{Inexact, to_jcs};
 pub use object::Object;
 pub use parse::{Limits, parse};
 pub use write::{

@@ -4,11 +4,15 @@
 
 mod python_text;
 
+mod markdown;
+
 mod files;
 
 mod near;
 
 pub mod digest;
+
+pub mod key;
 
 pub mod clock;
 
@@ -35,6 +39,12 @@ pub mod event;
 pub mod schema;
 
 pub mod conform;
+
+pub mod interface;
+
+pub mod mapping;
+
+pub mod register;
 
 pub mod run;
 

@@ -2,18 +2,21 @@
 
 mod contract;
 mod hint;
+mod keeping;
 mod version;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::caller::Caller;
-use crate::config::{ApprovalSettings, Effect, Pattern, PolicySettings, Rule};
+use crate::config::{ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule};
 use crate::json::Object;
 use crate::role::ActionClass;
 
 pub use contract::{Contract, Contracts};
 pub use hint::{Hint, Hints};
+pub use keeping::{Keeping, KeptOperation};
 
 /// The law of a router. The default allows what the caller's own policy allows.
 #[derive(Clone, Debug)]
@@ -32,6 +35,12 @@ pub struct Law {
     pub names: Names,
     /// What operations take and give, as the tool specs say.
     pub contracts: Contracts,
+    /// The interface contracts that adapters keep, by the adapters' ids.
+    pub interfaces: BTreeMap<String, Arc<Keeping>>,
+    /// Whether adapters without one are not called.
+    pub contract_required: bool,
+    /// What becomes of an output that breaks its contract.
+    pub outputs: Outputs,
     /// What is hinted of operations, as the tool specs say.
     pub hints: Hints,
     /// What adapters offer, whichever of their operations callers see.
@@ -114,6 +123,9 @@ impl Default for Law {
             classes: Classes::new(),
             names: Names::new(),
             contracts: Contracts::new(),
+            interfaces: BTreeMap::new(),
+            contract_required: false,
+            outputs: Outputs::default(),
             hints: Hints::new(),
             offers: BTreeMap::new(),
             unknown: BTreeMap::new(),
@@ -132,12 +144,8 @@ impl Law {
             max_run: Some(settings.max_run),
             rules: settings.rules.clone(),
             classes,
-            names: Names::new(),
-            contracts: Contracts::new(),
-            hints: Hints::new(),
-            offers: BTreeMap::new(),
-            unknown: BTreeMap::new(),
             approvals: settings.approvals,
+            ..Self::default()
         }
     }
 
@@ -147,6 +155,7 @@ impl Law {
     /// With the denial, if a rule or the caller's role forbids the call. Nobody is asked about what a role
     /// forbids.
     pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
+        self.judge_by_contract(act)?;
         self.judge_by_catalogue(act)?;
         let judgement = self.judge_by_rules(caller, act)?;
         self.judge_by_role(caller, act)?;

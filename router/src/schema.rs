@@ -38,6 +38,7 @@ pub const SCHEMAS: &[Schema] = &[
     schema!("import.response.v0.3", "What came of an import."),
     schema!("bundle.v0.3", "A run, to be taken elsewhere."),
     schema!("event.v1", "A stored event."),
+    schema!("run_record.v1", "The record of a tool that was carried out, or refused by a gate."),
 ];
 
 /// Finds a schema by its name, with or without `nexus-router.` before it.

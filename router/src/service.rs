@@ -40,9 +40,9 @@ pub use reload::Reloaded;
 pub use standing::Standing;
 pub use watch::watch;
 
+use crate::files::{Mark, mark};
 use catalogues::Crier;
 use process::process;
-use watch::{Mark, mark};
 
 /// The file with the text of the first token, in the data directory.
 pub const FIRST_TOKEN: &str = "admin.token";

@@ -8,6 +8,7 @@
 mod approvals;
 mod audit;
 mod backup;
+mod chain;
 mod check;
 mod error;
 mod import;
@@ -18,6 +19,7 @@ mod python;
 mod reader;
 mod record;
 mod rows;
+mod run_records;
 mod schema;
 mod takeover;
 mod writer;

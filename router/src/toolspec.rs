@@ -3,6 +3,7 @@
 mod definition;
 mod derived;
 mod offer;
+mod registered;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use nexus_router_sdk::{Catalog, Tool};
 
 pub use definition::Definition;
 pub use offer::{Offered, Offers};
+pub use registered::Local;
 
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
@@ -114,6 +116,7 @@ pub type Catalogs = BTreeMap<String, Arc<Catalog>>;
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     tools: BTreeMap<String, ToolSpec>,
+    local: BTreeMap<String, Local>,
     withheld: Vec<Withheld>,
     offers: Offers,
 }
@@ -123,8 +126,8 @@ pub struct Tools {
 pub struct Withheld {
     /// The name that callers would use.
     pub name: String,
-    /// The operation behind it.
-    pub operation: Key,
+    /// The operation behind it, if there is one.
+    pub operation: Option<Key>,
     /// What kind of action it is.
     pub action_class: Option<ActionClass>,
     /// Why callers do not get it.
@@ -132,17 +135,18 @@ pub struct Withheld {
 }
 
 impl Tools {
-    /// Takes the tools of a configuration. One whose adapter describes it in a way that cannot be used is
-    /// withheld: what is behind an adapter may change at any time, and must not keep a router from working.
+    /// Adds the tools of a configuration. One whose adapter describes it in a way that cannot be used is
+    /// withheld: what is behind an adapter may change at any time, and must not keep a router from working. So is
+    /// one that has the name of a registered tool.
     ///
     /// # Errors
     /// When one of them names an adapter that is not there.
-    pub fn new(
+    pub fn configure(
+        &mut self,
         entries: &[ToolEntry],
         registry: &Registry,
         catalogs: &Catalogs,
-    ) -> Result<Self, Error> {
-        let mut tools = Self::default();
+    ) -> Result<(), Error> {
         for entry in entries {
             let found = registry.get(&entry.adapter);
             let adapter =
@@ -152,7 +156,13 @@ impl Tools {
                     |tool: &&Tool| (&tool.tool, &tool.method) == (&entry.tool, &entry.method);
                 catalog.tools.iter().find(fits)
             });
-            match Definition::configured(entry, adapter, catalogued) {
+            let taken =
+                self.tools.contains_key(&entry.name) || self.local.contains_key(&entry.name);
+            let definition = match taken {
+                true => Err("a registered tool has its name".to_owned()),
+                false => Definition::configured(entry, adapter, catalogued),
+            };
+            match definition {
                 Ok(definition) => {
                     let spec = ToolSpec {
                         name: entry.name.clone(),
@@ -164,24 +174,24 @@ impl Tools {
                         timeout: entry.timeout,
                         definition: Arc::new(definition),
                     };
-                    tools.tools.insert(entry.name.clone(), spec);
+                    self.tools.insert(entry.name.clone(), spec);
                 }
                 Err(reason) => {
                     tracing::warn!(tool = entry.name, reason, "a tool is withheld from callers");
-                    tools.withheld.push(Withheld {
+                    self.withheld.push(Withheld {
                         name: entry.name.clone(),
-                        operation: (
+                        operation: Some((
                             entry.adapter.clone(),
                             entry.tool.clone(),
                             entry.method.clone(),
-                        ),
+                        )),
                         action_class: entry.action_class,
                         reason,
                     });
                 }
             }
         }
-        Ok(tools)
+        Ok(())
     }
 
     /// Lists the tools that callers do not get.
@@ -200,7 +210,7 @@ impl Tools {
             let name = format!("{}{}", offer.prefix, tool.name());
             let refused = if !is_name(&name) {
                 Some("its name is none for a tool".to_owned())
-            } else if self.tools.contains_key(&name) {
+            } else if self.tools.contains_key(&name) || self.local.contains_key(&name) {
                 Some("another tool has its name".to_owned())
             } else {
                 self.add(name.clone(), adapter, offer.action_class, tool).err()
@@ -452,7 +462,8 @@ mod tests {
         bad.definition["inputSchema"] = serde_json::json!({ "pattern": "^(?!x)" });
         let catalog = Catalog { tools: vec![Tool::new("good", "d"), bad], ..Catalog::default() };
         let catalogs = Catalogs::from([("null".to_owned(), Arc::new(catalog))]);
-        let tools = Tools::new(&[entry("good"), entry("bad")], &registry, &catalogs).unwrap();
+        let mut tools = Tools::default();
+        tools.configure(&[entry("good"), entry("bad")], &registry, &catalogs).unwrap();
         assert_eq!(tools.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["good"]);
         let [withheld] = tools.withheld() else { panic!("{:?}", tools.withheld()) };
         assert!(withheld.name == "bad" && withheld.reason.contains("arguments"), "{withheld:?}");

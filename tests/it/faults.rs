@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nexus_router::clock::Timestamp;
 use nexus_router::config::Environment;
+use nexus_router::mapping::{self, Failure, RunRecord};
 use nexus_router::replay;
 use nexus_router::request::Request;
 use nexus_router::router::{Options, Router};
@@ -226,4 +228,21 @@ fn namespaces(flags: &str) -> bool {
     let known = std::env::var_os("NEXUS_ROUTER_NO_MOUNT").is_some_and(|value| value == "1");
     assert!(known, "no namespace with `unshare {flags}`; NEXUS_ROUTER_NO_MOUNT=1 does without");
     false
+}
+
+/// Makes a run record, of a tool spec that is no JSON.
+fn run_record() -> RunRecord {
+    let nothing = nexus_router::json::Value::Null;
+    RunRecord::of_failure(&Failure {
+        report: &mapping::unreadable(&mapping::ToolDocument::read(b"{").unwrap_err()),
+        intent_id: None,
+        tool_id: None,
+        tool_version: None,
+        intent: &nothing,
+        toolspec: &nothing,
+        inputs: &nothing,
+        started: Timestamp::from_millis(1_800_000_000_000),
+        finished: Timestamp::from_millis(1_800_000_000_001),
+        logs_ref: "audit",
+    })
 }

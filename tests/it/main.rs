@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod config_cli;
 mod confinement;
+mod contracts;
 mod corpus;
 mod daemon;
 mod docs;

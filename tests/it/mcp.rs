@@ -8,5 +8,5 @@ mod refusals;
 mod sessions;
 mod soak;
 mod stdio;
-mod support;
+pub mod support;
 mod tasks;

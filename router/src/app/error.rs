@@ -1,9 +1,14 @@
 //! Why a shell gets no answer.
 
+use std::path::PathBuf;
+
 use crate::bundle::Place;
+use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
-use crate::{bundle, code, registry, request, router, secret, store, takeover, toolspec};
+use crate::{
+    bundle, code, interface, register, registry, request, router, secret, store, takeover, toolspec,
+};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,28 @@ pub enum Error {
         /// Why.
         source: secret::Error,
     },
+    /// The contracts are not those that are locked.
+    #[error("the contracts in {} do not hold: {}", directory.display(), first(findings))]
+    Contracts {
+        /// Where they are.
+        directory: PathBuf,
+        /// Everything that is wrong, by file.
+        findings: Vec<(String, Finding)>,
+    },
+    /// An adapter is to keep a contract that is not there.
+    #[error("adapter '{adapter_id}' is to keep the contract {interface_id}, and there is none")]
+    UnknownContract {
+        /// The adapter.
+        adapter_id: String,
+        /// The contract.
+        interface_id: String,
+    },
+    /// The directory of contracts cannot be read or written.
+    #[error(transparent)]
+    Shelf(#[from] interface::Error),
+    /// The register of tools cannot be read or written.
+    #[error(transparent)]
+    Register(#[from] register::Error),
     /// There is no place for a store.
     #[error("there is no place for the store: neither XDG_STATE_HOME nor HOME is set")]
     NoPlace,
@@ -76,6 +103,15 @@ impl From<bundle::Error> for Error {
     }
 }
 
+/// Tells the first finding, and how many more there are.
+fn first(findings: &[(String, Finding)]) -> String {
+    let Some((file, finding)) = findings.first() else { return String::new() };
+    match findings.len() {
+        1 => format!("{file}: {finding}"),
+        all => format!("{file}: {finding}; and {} more", all - 1),
+    }
+}
+
 impl Error {
     /// Returns the stable code.
     #[must_use]
@@ -90,6 +126,10 @@ impl Error {
             Self::Registry(error) => error.code(),
             Self::ToolSpec(error) => error.code(),
             Self::Secret { source, .. } => source.code(),
+            Self::Contracts { .. } => "CONTRACTS_BROKEN",
+            Self::UnknownContract { .. } => "UNKNOWN_CONTRACT",
+            Self::Shelf(_) => "CONTRACTS_UNREADABLE",
+            Self::Register(_) => "REGISTER_UNREADABLE",
             Self::NoPlace => "STORE_NO_PLACE",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
             Self::Overloaded(_) => "OVERLOADED",
@@ -124,7 +164,13 @@ impl Error {
             Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
-            Self::NoPlace | Self::UnknownTool { .. } | Self::Overloaded(_) => {
+            Self::NoPlace
+            | Self::UnknownTool { .. }
+            | Self::Overloaded(_)
+            | Self::Contracts { .. }
+            | Self::UnknownContract { .. }
+            | Self::Shelf(_)
+            | Self::Register(_) => {
                 let known = code::find(self.code()).next();
                 known.map(|known| known.remedy).unwrap_or_default().to_owned()
             }

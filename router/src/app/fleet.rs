@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::catalogues::{self, Gathered};
+use super::contracts::{Contracts, keepings};
 use super::error::Error;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
@@ -33,6 +34,8 @@ pub(super) struct Fleet {
     /// Calls at once and time per call, for adapters that have their own.
     pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
     pub(super) gathered: Gathered,
+    /// The contracts and the registered tools.
+    pub(super) contracts: Arc<Contracts>,
     members: Vec<Member>,
     /// Adapters beside the program that were not loaded, and why.
     pub(super) passed_over: Vec<(String, String)>,
@@ -82,10 +85,17 @@ pub(super) struct Sources<'a> {
     pub(super) hidden: &'a Hidden,
 }
 
+/// What adapters are loaded for, besides where they come from.
+type Asked<'a> = (&'a ConfigFile, &'a [AdapterEntry], Arc<Contracts>);
+
 impl Fleet {
     /// Loads the adapters of a configuration, and those that are named besides. The built-in one is always
     /// there. What was loaded before and is the same now stays.
-    pub(super) fn load(sources: Sources<'_>, before: Option<&Self>) -> Result<Self, Error> {
+    pub(super) fn load(
+        sources: Sources<'_>,
+        contracts: Arc<Contracts>,
+        before: Option<&Self>,
+    ) -> Result<Self, Error> {
         let Sources { loader, config, named, discover, hidden } = sources;
         let secrets = Secrets::from_sources(&config.secrets, config::variable)
             .map_err(|source| Error::Secret { place: "router.toml".to_owned(), source })?;
@@ -101,12 +111,13 @@ impl Fleet {
         // What adapters say while they are made must be free of the new secrets already, and adapters that
         // are replaced may still be carrying out a call with the old ones.
         let former = hide(hidden, |former| secrets.clone().with_values_of(former));
-        let fleet = Self::assemble((config, named), &loader, &wanted, secrets, (discover, before));
+        let asked = (config, named, contracts);
+        let fleet = Self::assemble(asked, &loader, &wanted, secrets, (discover, before));
         fleet.inspect_err(|_| drop(hide(hidden, |_| former)))
     }
 
     fn assemble(
-        (config, named): (&ConfigFile, &[AdapterEntry]),
+        (config, named, contracts): Asked<'_>,
         loader: &Loader,
         wanted: &[(&AdapterEntry, Value)],
         secrets: Secrets,
@@ -142,19 +153,50 @@ impl Fleet {
         let known = before.map(|before| &before.gathered);
         let gathered =
             catalogues::gather(members.iter().map(|member| &member.adapter), known, &secrets);
-        let mut tools = Tools::new(&config.tools, &registry, &gathered.catalogs)?;
+        // What is registered comes first: nobody takes its name.
+        let mut tools = Tools::default();
+        for standing in &contracts.tools {
+            let wanted = standing.document.as_ref().and_then(|it| it.adapter_id.as_deref());
+            let keeper = wanted.and_then(|wanted| {
+                let interface = contracts.interfaces.get(wanted)?;
+                Some((interface, keeper(&members, wanted)?))
+            });
+            tools.register(standing, keeper);
+        }
+        tools.configure(&config.tools, &registry, &gathered.catalogs)?;
         for Member { entry, adapter, .. } in &members {
             if let Some(catalog) = gathered.catalogs.get(adapter.adapter_id()) {
                 tools.offer(adapter, &entry.offer, catalog);
             }
         }
         let mut law = Law::new(&config.policy, tools.classes());
+        let kept = members
+            .iter()
+            .map(|member| (member.adapter.adapter_id(), member.entry.interface.as_deref()));
+        law.interfaces = keepings(&contracts, kept, before.map(|before| &before.law))?;
+        law.contract_required = config.contracts.required;
+        law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();
         law.hints = tools.hints();
         law.names = tools.names();
         law.unknown.clone_from(&gathered.unknown);
         law.offers = members.iter().filter_map(Member::offering).collect();
-        Ok(Self { registry, secrets, tools, law, limits, gathered, members, passed_over })
+        Ok(Self {
+            registry,
+            secrets,
+            tools,
+            law,
+            limits,
+            gathered,
+            contracts,
+            members,
+            passed_over,
+        })
+    }
+
+    /// Returns the adapter that keeps a contract.
+    pub(super) fn keeper(&self, interface_id: &str) -> Option<&Adapter> {
+        keeper(&self.members, interface_id)
     }
 
     /// Lists the refs of the libraries that are loaded, each once.
@@ -199,6 +241,15 @@ impl Fleet {
         changes.removed = gone.map(str::to_owned).collect();
         changes
     }
+}
+
+/// Returns the adapter that keeps a contract: the one of that id, or the first that says so.
+fn keeper<'a>(members: &'a [Member], interface_id: &str) -> Option<&'a Adapter> {
+    let keeps = |member: &&Member| match &member.entry.interface {
+        Some(named) => named == interface_id,
+        None => member.adapter.adapter_id() == interface_id,
+    };
+    members.iter().find(keeps).map(|member| &member.adapter)
 }
 
 fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'a> {

@@ -9,6 +9,7 @@ use nexus_router_sdk::{Object, ValueType};
 use serde_json::Value;
 
 use crate::loader::manifest::{ConfigParam, ManifestView};
+use crate::markdown::{code, code_cell, escaped, fenced};
 use crate::python_text::{json_escaped, visible};
 
 /// A factory of a library, and what is known of it.
@@ -209,65 +210,6 @@ fn anchors<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 fn sorted(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// Returns a text in which nothing is Markdown or HTML; `-` if there is no text.
-///
-/// A bar becomes an entity: renderers disagree on what a backslash before it means in a table.
-fn escaped(text: &str) -> String {
-    if text.trim().is_empty() {
-        return "-".to_owned();
-    }
-    let text = visible(text);
-    let mut out = String::with_capacity(text.len());
-    let mut before = ' ';
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        let inside_word =
-            before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
-        let special = match c {
-            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '#' | '~' | '&' => true,
-            '_' => !inside_word,
-            _ => false,
-        };
-        if special {
-            out.push('\\');
-        }
-        if c == '|' {
-            out.push_str("&#124;");
-        } else {
-            out.push(c);
-        }
-        before = c;
-    }
-    out
-}
-
-/// Returns a text as a code span; `-` if there is no text.
-fn code(text: &str) -> String {
-    if text.trim().is_empty() {
-        return "-".to_owned();
-    }
-    let text = visible(text);
-    let ticks = "`".repeat(longest_run(&text) + 1);
-    let at_edge = |c: char| c == '`' || c == ' ';
-    let pad = if text.starts_with(at_edge) || text.ends_with(at_edge) { " " } else { "" };
-    format!("{ticks}{pad}{text}{pad}{ticks}")
-}
-
-/// Returns a text as code for a table, where a bar ends the cell even within a code span.
-fn code_cell(text: &str) -> String {
-    if text.contains('|') { format!("<code>{}</code>", escaped(text)) } else { code(text) }
-}
-
-fn fenced(language: &str, body: &str) -> String {
-    let ticks = "`".repeat((longest_run(body) + 1).max(3));
-    format!("{ticks}{language}\n{body}\n{ticks}")
-}
-
-/// Returns the length of the longest run of backticks.
-fn longest_run(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
 /// Returns compact JSON on one line, with unprintable characters as JSON escapes.

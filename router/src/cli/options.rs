@@ -29,7 +29,17 @@ pub(super) struct StoreOptions {
 impl StoreOptions {
     /// Makes the app of a verb that calls no adapter.
     pub(super) fn app(&self, environment: &Environment) -> Result<App, Error> {
-        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        self.app_with(environment, |_| ())
+    }
+
+    /// The same, with a configuration that is changed for this very use.
+    pub(super) fn app_with(
+        &self,
+        environment: &Environment,
+        change: impl FnOnce(&mut ConfigFile),
+    ) -> Result<App, Error> {
+        let mut config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        change(&mut config);
         let (db, data_dir) = (self.db.clone(), self.data_dir.clone());
         let named = Named { db, data_dir, ..Named::default() };
         Ok(App::new(environment, config, named))
@@ -62,6 +72,11 @@ impl RouterOptions {
     /// Returns the configuration file, if one is named.
     pub(super) fn config_file(&self) -> Option<&Path> {
         self.store.config_file.as_deref()
+    }
+
+    /// Returns the data directory, if one is named.
+    pub(super) fn data_dir(&self) -> Option<&PathBuf> {
+        self.store.data_dir.as_ref()
     }
 
     /// Says whether a store, or adapters for one, are named for this very use.

@@ -91,10 +91,14 @@ fn human(output: &mut Output, health: &Health) -> std::io::Result<()> {
         }
     }
     let verdict = if health.findings.is_empty() { "ok" } else { "not ok" };
-    let Health { runs, events, audit, findings } = health;
-    let audit = if *audit > 0 { format!("{audit} audit events, ") } else { String::new() };
+    let Health { runs, events, audit, run_records, findings } = health;
+    let some = |count: u64, what: &str| match count {
+        0 => String::new(),
+        count => format!("{count} {what}, "),
+    };
+    let more = some(*audit, "audit events") + &some(*run_records, "run records");
     let findings = findings.len();
-    output.line(&format!("{verdict}: {runs} runs, {events} events, {audit}{findings} findings"))
+    output.line(&format!("{verdict}: {runs} runs, {events} events, {more}{findings} findings"))
 }
 
 fn as_json(health: &Health) -> Value {
@@ -110,6 +114,7 @@ fn as_json(health: &Health) -> Value {
     response.insert("runs", health.runs);
     response.insert("events", health.events);
     response.insert("audit_events", health.audit);
+    response.insert("run_records", health.run_records);
     response.into()
 }
 

@@ -9,8 +9,8 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, Log, Mcp, PolicySettings, Recover, RunLimits, Server, Telemetry, TokenEntry,
-    ToolEntry, Workers,
+    AdapterEntry, ContractSettings, Log, Mcp, PolicySettings, Recover, RunLimits, Server,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -47,6 +47,8 @@ pub struct ConfigFile {
     pub server: Server,
     /// What runs may do.
     pub policy: PolicySettings,
+    /// Where contracts are, and what holds for them.
+    pub contracts: ContractSettings,
     /// How MCP is spoken.
     pub mcp: Mcp,
     /// Names for operations of adapters.
@@ -76,6 +78,7 @@ impl Default for ConfigFile {
             listeners: vec![Listener::default()],
             server: Server::default(),
             policy: PolicySettings::default(),
+            contracts: ContractSettings::default(),
             mcp: Mcp::default(),
             tools: Vec::new(),
             tokens: Vec::new(),

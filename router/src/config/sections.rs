@@ -1,5 +1,6 @@
 //! Reads every section of `router.toml`. A key is known because it is asked for here or in a file below, and nowhere else.
 
+mod contracts;
 mod policy;
 mod tools;
 mod workers;
@@ -52,6 +53,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         listeners,
         server: root.within("server", server),
         policy: root.within("policy", policy::policy),
+        contracts: root.within("contracts", |section| contracts::contracts(section, base)),
         mcp: root.within("mcp", |section| Mcp {
             sessions: section.count("sessions").unwrap_or(Mcp::default().sessions),
             session_idle: section
@@ -124,6 +126,7 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
         calls: section.count("calls"),
         timeout: section.positive("timeout_ms").map(Duration::from_millis),
         offer: section.within("offer", tools::offer),
+        interface: section.text("interface"),
         ..AdapterEntry::default()
     }
 }

@@ -1,5 +1,6 @@
 //! The sections of `router.toml` as the program uses them, with their defaults.
 
+mod contracts;
 mod policy;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
 
+pub use contracts::{ContractSettings, Outputs};
 pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 
 /// An adapter that is to be loaded.
@@ -39,6 +41,8 @@ pub struct AdapterEntry {
     pub grants: Grants,
     /// What of its catalogue callers see.
     pub offer: Offer,
+    /// The contract that it keeps, instead of that of its own id.
+    pub interface: Option<String>,
 }
 
 /// What of an adapter's catalogue callers see: everything that a pattern fits.
@@ -70,7 +74,7 @@ impl AdapterEntry {
 impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
-        let Self { isolation, processes, memory, grants, offer, .. } = self;
+        let Self { isolation, processes, memory, grants, offer, interface, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -83,6 +87,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("memory", memory)
             .field("grants", grants)
             .field("offer", offer)
+            .field("interface", interface)
             .finish()
     }
 }

@@ -9,11 +9,12 @@ use super::error::Origin;
 use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
-    AdapterEntry, Annotation, LogFormat, Offer, PolicySettings, Recover, Rule, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ContractSettings, LogFormat, Offer, Outputs, PolicySettings, Recover,
+    Rule, RunLimits, Server, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
+use crate::interface::Approvers;
 use crate::json::{Object, Value};
 use crate::role::ActionClass;
 use crate::secret::Source;
@@ -41,6 +42,7 @@ impl ConfigFile {
             mcp
         });
         all.table("policy", policy(&self.policy));
+        all.table("contracts", contracts(&self.contracts));
         all.table("log", {
             let mut log = Shown::default();
             log.put("level", Some(self.log.level.as_str()));
@@ -213,6 +215,19 @@ fn telemetry(telemetry: &Telemetry) -> Shown {
     shown
 }
 
+fn contracts(contracts: &ContractSettings) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("interfaces", contracts.interfaces.as_deref().map(path));
+    shown.put("tools", contracts.tools.as_deref().map(path));
+    let Approvers { authors, reviewers } = &contracts.approvers;
+    for (name, keys) in [("authors", authors), ("reviewers", reviewers)] {
+        shown.list(name, keys.iter().map(|key| key.to_string().into()));
+    }
+    shown.put("outputs", Some(name_of(Outputs::ALL, contracts.outputs)));
+    shown.put("required", Some(contracts.required));
+    shown
+}
+
 fn listener(listener: &Listener) -> Value {
     let mut shown = Shown::default();
     shown.put("address", Some(listener.address.to_string()));
@@ -236,6 +251,7 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("memory_mb", adapter.memory.map(mebibytes));
     shown.table("config", Shown(adapter.shown_config()));
     shown.table("grants", grants(&adapter.grants));
+    shown.put("interface", adapter.interface.as_deref());
     shown.table("offer", offer(&adapter.offer));
     shown.0.into()
 }

@@ -9,6 +9,7 @@ use crate::gate::Selection;
 use crate::json::Value;
 use crate::loader::Adapter;
 use crate::outcome::{Choice, Recorded};
+use crate::policy::{Act, KeptOperation};
 use crate::recorder::Recorder;
 use crate::request::{Mode, Request};
 use crate::run::{Origin, Phase};
@@ -89,7 +90,7 @@ impl Execution {
             return None;
         }
         if let (Phase::Called(_), Some(step)) = (phase, self.recorder.run().open_step())
-            && self.may_have_effects()
+            && self.may_have_effects(around)
         {
             let why = format!(
                 "its process was gone during the call of step '{step}', and nobody knows what the call did"
@@ -117,10 +118,19 @@ impl Execution {
         })
     }
 
-    /// Says whether the call that is open may have done something. What is not known may be so.
-    fn may_have_effects(&self) -> bool {
+    /// Says whether the call that is open may have done something that must not be done again. What is not known
+    /// may be so.
+    fn may_have_effects(&self, around: &Surroundings) -> bool {
         let denied = self.redacted_plan.is_none() && !self.policy.allow_apply;
-        self.mode == Mode::Apply && self.called_external && !denied
+        self.mode == Mode::Apply && self.called_external && !denied && !self.repeats(around)
+    }
+
+    /// Says whether a contract lets the call that is open be made again.
+    fn repeats(&self, around: &Surroundings) -> bool {
+        let index = self.recorder.run().steps_started().checked_sub(1);
+        let Some(step) = index.and_then(|index| self.plan.get(index)) else { return false };
+        let act = Act { adapter_id: &self.called, tool: step.tool(), method: step.method() };
+        around.law.operation(act).is_some_and(KeptOperation::may_be_repeated)
     }
 
     /// Goes on in the middle of a step.

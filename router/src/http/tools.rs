@@ -27,12 +27,15 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let mut tools: Vec<Value> =
         standing.tools.iter().filter(allowed).map(ToolSpec::to_json).collect();
     if context.bearer.may(Scope::Admin) {
-        tools.extend(TOOLS.iter().map(|tool| {
-            let mut object = Object::new();
-            object.insert("name", tool.id);
-            object.insert("description", tool.doc);
-            object.into()
-        }));
+        let local = standing.tools.locals().map(|(name, local)| (name, local.description.as_str()));
+        tools.extend(local.chain(TOOLS.iter().map(|tool| (tool.id, tool.doc))).map(
+            |(name, description)| {
+                let mut object = Object::new();
+                object.insert("name", name);
+                object.insert("description", description);
+                Value::Object(object)
+            },
+        ));
     }
     let mut answer = Object::new();
     answer.insert("total", tools.len());
@@ -81,6 +84,10 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
     let name = context.param("name").to_owned();
     if name.starts_with("nexus-router.") {
         return own(context, name).await;
+    }
+    if let Some(local) = context.standing.tools.local(&name) {
+        let operation = local.operation.clone();
+        return own(context, operation).await;
     }
     let Some(spec) = context.standing.tools.get(&name).cloned() else {
         let known = context.standing.tools.iter().map(|spec| spec.name.as_str());

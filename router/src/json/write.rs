@@ -168,7 +168,7 @@ fn write_scalar(out: &mut String, value: &Value) {
     }
 }
 
-fn write_plain_string(out: &mut String, text: &str) {
+pub(super) fn write_plain_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     loop {

@@ -17,6 +17,7 @@ use crate::app::{self, TOOLS};
 use crate::json::Object;
 use crate::request::RunToolRequest;
 use crate::schema::SCHEMAS;
+use crate::toolspec::Local;
 
 const PREFIX: &str = "nexus-router.";
 /// The tool that carries out a plan.
@@ -52,6 +53,14 @@ pub(super) fn tools() -> impl Iterator<Item = Tool> {
         tool.annotations = Some(annotations);
         tool
     })
+}
+
+/// Returns a registered tool that is one of them under another name.
+pub(super) fn alias(name: &str, local: &Local) -> Option<Tool> {
+    let mut tool = tools().find(|tool| tool.name == local.operation)?;
+    tool.name = name.to_owned().into();
+    tool.description = Some(local.description.clone().into());
+    Some(tool)
 }
 
 /// Returns the schema of a tool's request, as far as one is published. The store is the daemon's own.

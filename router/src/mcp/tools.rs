@@ -41,6 +41,9 @@ impl Handler {
         }
         if asker.bearer.may(Scope::Admin) {
             tools.extend(own::tools());
+            tools.extend(
+                standing.tools.locals().filter_map(|(name, local)| own::alias(name, local)),
+            );
         }
         tools.sort_by(|a, b| a.name.cmp(&b.name));
         let (tools, next_cursor) = paged(tools, page, |tool| &tool.name)?;
@@ -63,6 +66,11 @@ impl Handler {
             return self.call_own(request, &context, &asker).await;
         }
         let standing = self.service().standing();
+        if let Some(local) = standing.tools.local(name) {
+            let mut request = request;
+            request.name = local.operation.clone().into();
+            return self.call_own(request, &context, &asker).await;
+        }
         let Some(spec) = standing.tools.get(name) else {
             return Err(self.unknown_tool(&asker, name, &standing));
         };

@@ -34,8 +34,10 @@ impl Law {
     /// # Errors
     /// With what does not fit.
     pub fn check_args(&self, act: Act<'_>, args: &Object) -> Result<(), Misfit> {
+        let kept = self.operation(act).map(|operation| &operation.contract);
+        let told = self.contracts_of(act).iter().map(|contract| &**contract);
         let mut schemas =
-            self.contracts_of(act).iter().filter_map(|contract| contract.input.as_ref()).peekable();
+            kept.into_iter().chain(told).filter_map(|contract| contract.input.as_ref()).peekable();
         if schemas.peek().is_none() {
             return Ok(());
         }
@@ -48,12 +50,18 @@ impl Law {
     /// # Errors
     /// With what does not fit.
     pub fn check_output(&self, act: Act<'_>, output: &Object) -> Result<(), Misfit> {
-        self.contracts_of(act).iter().try_for_each(|contract| contract.check_output(output))
+        let kept = self.operation(act).map(|operation| &operation.contract);
+        let told = self.contracts_of(act).iter().map(|contract| &**contract);
+        kept.into_iter().chain(told).try_for_each(|contract| contract.check_output(output))
     }
 }
 
 impl Contract {
-    fn check_output(&self, output: &Object) -> Result<(), Misfit> {
+    /// Holds an output to the schema. What says that it failed promises nothing.
+    ///
+    /// # Errors
+    /// With what does not fit.
+    pub fn check_output(&self, output: &Object) -> Result<(), Misfit> {
         let Some(schema) = &self.output else { return Ok(()) };
         if !self.content {
             return schema.check(&output.to_serde().into());

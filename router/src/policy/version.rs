@@ -44,6 +44,11 @@ impl Law {
             ])
         });
         law.insert("offers", offers.collect::<Vec<_>>());
+        let interfaces = self.interfaces.iter().map(|(adapter_id, keeping)| {
+            Value::Array(vec![adapter_id.as_str().into(), keeping.digest.to_string().into()])
+        });
+        law.insert("interfaces", interfaces.collect::<Vec<_>>());
+        law.insert("contract_required", self.contract_required);
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);

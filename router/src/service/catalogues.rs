@@ -75,7 +75,7 @@ impl Service {
     /// When it cannot be used. Then what was stays in force.
     pub fn refresh_catalogues(&self) -> Result<(), Error> {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let prepared = self.inner.app.prepare(self.inner.app.config())?;
+        let prepared = self.inner.app.prepare_offers()?;
         if !prepared.has_other_catalogues() {
             return Ok(());
         }
@@ -92,6 +92,21 @@ impl Service {
             tracing::info!("adapters offer something else than before");
             self.inner.audit.record("tools.changed", payload);
         }
+        Ok(())
+    }
+
+    /// Takes up what is registered by the contracts that are in force.
+    ///
+    /// # Errors
+    /// When it cannot be used. Then what was stays in force.
+    pub fn refresh_tools(&self) -> Result<(), Error> {
+        let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = self.inner.app.prepare_tools()?;
+        let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
+        let standing = Standing::of(prepared.config(), tools, law)?;
+        self.inner.app.put_in_force(prepared)?;
+        self.stand(standing, Changed::ALL);
+        drop(one);
         Ok(())
     }
 

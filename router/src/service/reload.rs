@@ -3,10 +3,10 @@
 use std::sync::PoisonError;
 
 use super::standing::needs_restart;
-use super::watch::mark;
 use super::{Error, Service, Standing};
 use crate::app::Changes;
 use crate::config::ConfigFile;
+use crate::files::mark;
 use crate::json::{Object, Value};
 use crate::toolspec::Changed;
 

@@ -1,26 +1,17 @@
-//! Sees when the configuration, the tokens or a library change on disk.
+//! Sees when the configuration, the tokens, a library, the contracts or the registered tools change on disk.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::Service;
 use super::catalogues::Catalogues;
+use crate::files::{Mark, mark};
 
 /// How often the files are looked at. Looking works on every file system, also where a file is replaced
 /// by way of a link.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// What tells one state of a file from another.
-pub(super) type Mark = Option<(u64, u64, u64, i64, i64)>;
-
-/// Returns the present state of a file; none when there is no such file.
-pub(super) fn mark(path: &Path) -> Mark {
-    let file = std::fs::metadata(path).ok()?;
-    Some((file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
-}
 
 /// Looks at the files of a service.
 #[derive(Default)]
@@ -82,6 +73,27 @@ impl Libraries {
     }
 }
 
+/// Looks at the contracts and the register of tools.
+#[derive(Default)]
+struct Contracts {
+    /// A change that was seen once, and the one that was taken up or refused last.
+    pending: Option<Vec<(PathBuf, Mark)>>,
+    tried: Option<Vec<(PathBuf, Mark)>>,
+}
+
+impl Contracts {
+    /// Looks once: says whether they are not those that were read last, and rest since the last look.
+    fn look(&mut self, service: &Service) -> bool {
+        let now = service.app().changed_contracts().filter(|now| self.tried.as_ref() != Some(now));
+        let rests = now.is_some() && now == self.pending;
+        self.pending = now;
+        if rests {
+            self.tried = self.pending.take();
+        }
+        rests
+    }
+}
+
 fn is_outdated(service: &Service, factory_ref: &str) -> bool {
     service.app().is_outdated(factory_ref).unwrap_or_else(|error| {
         let error = error.to_string();
@@ -94,7 +106,7 @@ fn is_outdated(service: &Service, factory_ref: &str) -> bool {
 /// have a thread each: a reload may wait for files and adapters, and a revoked token must not.
 pub async fn watch(service: Service) {
     let (mut watch, mut libraries) = (Watch::default(), Libraries::default());
-    let mut catalogues = Catalogues::default();
+    let (mut catalogues, mut contracts) = (Catalogues::default(), Contracts::default());
     let config = every_pause("watch-config", &service, move |service| {
         if watch.look(service) {
             // The error is logged and recorded.
@@ -102,6 +114,13 @@ pub async fn watch(service: Service) {
         }
         if libraries.look(service) {
             drop(service.reload("a library changed"));
+        }
+        // Contracts that do not hold must not keep a tool from being disabled.
+        if contracts.look(service)
+            && service.reload("a contract or a tool changed").is_err()
+            && let Err(error) = service.refresh_tools()
+        {
+            tracing::error!(%error, "the registered tools were not taken up");
         }
         catalogues.look(service);
     });

@@ -1,16 +1,14 @@
 //! The audit log: what happened to the daemon itself, append-only and chained by hash like the runs.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
 
+use super::chain::Chain;
 use super::check::Health;
-use super::schema::{self, Layout};
 use super::{Error, Store};
 use crate::clock::Timestamp;
-use crate::digest::Digest;
 use crate::json::{self, Limits, Object, Value};
 
-/// The first version of the tables that has an audit log.
-const SINCE: i64 = 2;
+const AUDIT: Chain = Chain { table: "audit", since: 2, noun: "audit event" };
 
 /// Something to be recorded in the audit log.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,76 +49,24 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn audit_page(&self, after: u64, limit: usize) -> Result<Vec<String>, Error> {
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read(move |connection| {
-            if !is_kept(connection)? {
-                return Ok(Vec::new());
-            }
-            let mut query = connection
-                .prepare_cached("SELECT body FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
-            let lines = query.query_map(params![after, limit], |row| text(row, 0))?;
-            Ok(lines.collect::<Result<_, _>>()?)
-        })
+        let lines = self.read(move |connection| AUDIT.page(connection, after, limit))?;
+        Ok(lines.into_iter().map(|(_, line)| line).collect())
     }
-}
-
-/// Says whether the file has an audit log. Looked at each time: another process may add it.
-fn is_kept(connection: &Connection) -> Result<bool, Error> {
-    Ok(matches!(schema::layout(connection)?, Layout::Ours(version) if version >= SINCE))
-}
-
-/// Reads a text. A damaged one is shown as far as it can be; the chain tells.
-fn text(row: &Row<'_>, column: usize) -> Result<String, rusqlite::Error> {
-    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
 
 fn append(connection: &mut Connection, entries: Vec<AuditEntry>) -> Result<(), Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let last = transaction
-        .prepare_cached("SELECT seq, head FROM audit ORDER BY seq DESC LIMIT 1")?
-        .query_row([], |row| Ok((row.get::<_, i64>(0)?, Digest::from_bytes(row.get(1)?))))
-        .optional()?;
-    let (mut seq, mut head) = last.unwrap_or((0, Digest::ZERO));
-    let mut insert = transaction.prepare_cached("INSERT INTO audit VALUES (?1, ?2, ?3)")?;
+    let mut lines = AUDIT.append(&transaction)?;
     for entry in entries {
-        seq += 1;
-        let line = entry.line(seq);
-        head = head.chain(&line);
-        insert.execute(params![seq, line, &head.as_bytes()[..]])?;
+        let line = entry.line(lines.next());
+        lines.line(&line, &[])?;
     }
-    drop(insert);
     Ok(transaction.commit()?)
 }
 
 /// Looks at every line: its number, its form, and its link in the chain.
 pub(super) fn check(connection: &Connection, health: &mut Health) -> Result<(), Error> {
-    if !is_kept(connection)? {
-        return Ok(());
-    }
-    let mut query = connection.prepare("SELECT seq, body, head FROM audit ORDER BY seq")?;
-    let mut rows = query.query([])?;
-    let (mut before, mut head) = (0, Digest::ZERO);
-    while let Some(row) = rows.next()? {
-        health.audit += 1;
-        let (seq, line): (i64, String) = (row.get(0)?, text(row, 1)?);
-        if seq != before + 1 {
-            health.find(None, format!("audit event {seq} follows {before}"));
-        }
-        before = seq;
-        head = head.chain(&line);
-        let recorded: Vec<u8> = row.get(2)?;
-        if recorded != head.as_bytes() {
-            health.find(None, format!("audit event {seq}: the chain is broken"));
-            // From here on the chain is taken as it is recorded, so that one break is told once.
-            if let Ok(bytes) = recorded.try_into() {
-                head = Digest::from_bytes(bytes);
-            }
-        }
-        if let Some(problem) = malformed(&line, seq) {
-            health.find(None, format!("audit event {seq}: {problem}"));
-        }
-    }
+    health.audit = AUDIT.check(connection, health, |_, seq, line| Ok(malformed(line, seq)))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::record::{Header, Status};
 use super::schema::{self, Layout, POSITION_BITS};
-use super::{Error, Store, approvals, audit, reader};
+use super::{Error, Store, approvals, audit, reader, run_records};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line};
 
@@ -29,6 +29,8 @@ pub struct Health {
     pub events: u64,
     /// Lines of the audit log that were looked at.
     pub audit: u64,
+    /// Run records that were looked at.
+    pub run_records: u64,
     /// What is wrong; empty when all is well.
     pub findings: Vec<Finding>,
 }
@@ -83,6 +85,8 @@ impl Store {
             let looked_at = approvals::check(connection, &mut health);
             health.told(None, looked_at)?;
             let looked_at = audit::check(connection, &mut health);
+            health.told(None, looked_at)?;
+            let looked_at = run_records::check(connection, &mut health);
             health.told(None, looked_at)?;
             Ok(health)
         })

@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 3;
+pub(super) const VERSION: i64 = 4;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -47,7 +47,7 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -210,6 +210,28 @@ BEGIN SELECT raise(ABORT, 'an approval is decided once'); END;
 CREATE TRIGGER approvals_are_not_removed BEFORE DELETE ON approvals
 WHEN NOT EXISTS (SELECT 1 FROM attic WHERE run_no = OLD.run_no)
 BEGIN SELECT raise(ABORT, 'approvals are append-only'); END;
+";
+
+/// Run records: what gates refused.
+const VERSION_4: &str = "
+CREATE TABLE run_records (
+    seq INTEGER PRIMARY KEY,
+    record_id TEXT NOT NULL UNIQUE,
+    body TEXT NOT NULL,
+    head BLOB NOT NULL
+) STRICT;
+
+-- A row that is replaced is removed without its trigger, so replacing is refused here, also by its id.
+CREATE TRIGGER run_records_have_no_gap BEFORE INSERT ON run_records
+WHEN NEW.seq != coalesce((SELECT max(seq) FROM run_records), 0) + 1
+    OR EXISTS (SELECT 1 FROM run_records WHERE record_id = NEW.record_id)
+BEGIN SELECT raise(ABORT, 'run records are append-only, without a gap'); END;
+
+CREATE TRIGGER run_records_are_not_changed BEFORE UPDATE ON run_records
+BEGIN SELECT raise(ABORT, 'run records are append-only'); END;
+
+CREATE TRIGGER run_records_are_not_removed BEFORE DELETE ON run_records
+BEGIN SELECT raise(ABORT, 'run records are append-only'); END;
 ";
 
 /// Says what a file is, without changing it.

@@ -16,7 +16,9 @@ impl Tools {
             names.entry(spec.operation()).or_default().push(spec.name.clone());
         }
         for tool in &self.withheld {
-            names.entry(tool.operation.clone()).or_default().push(tool.name.clone());
+            if let Some(operation) = &tool.operation {
+                names.entry(operation.clone()).or_default().push(tool.name.clone());
+            }
         }
         names
     }
@@ -64,7 +66,10 @@ impl Tools {
     pub fn classes(&self) -> Classes {
         let mut classes: BTreeMap<Key, Option<ActionClass>> = BTreeMap::new();
         let called = self.iter().map(|spec| (spec.operation(), spec.action_class));
-        let withheld = self.withheld.iter().map(|tool| (tool.operation.clone(), tool.action_class));
+        let withheld = self
+            .withheld
+            .iter()
+            .filter_map(|tool| Some((tool.operation.clone()?, tool.action_class)));
         for (operation, given) in called.chain(withheld) {
             classes
                 .entry(operation)

@@ -5,7 +5,7 @@ use nexus_router::json::Object;
 use nexus_router::store::{AuditEntry, Conflict, Imported, Log, NewRun, Replaced, Store};
 use rusqlite::Connection;
 
-use super::{Place, assert_sound, external, request};
+use super::{Place, assert_sound, external, request, run_record};
 
 /// Changes to what is recorded, each with what the refusal says.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -48,6 +48,18 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("INSERT OR REPLACE INTO audit SELECT * FROM audit", "the audit log is append-only"),
     ("INSERT INTO audit SELECT max(seq) + 2, '{}', zeroblob(32) FROM audit", "without a gap"),
     ("INSERT INTO audit (body, head) VALUES ('{}', zeroblob(32))", "without a gap"),
+    ("UPDATE run_records SET body = '{}'", "run records are append-only"),
+    ("UPDATE OR REPLACE run_records SET seq = seq + 1", "run records are append-only"),
+    ("DELETE FROM run_records", "run records are append-only"),
+    ("INSERT OR REPLACE INTO run_records SELECT * FROM run_records", "run records are append-only"),
+    (
+        "REPLACE INTO run_records SELECT seq + 1, record_id, '{}', head FROM run_records",
+        "run records are append-only",
+    ),
+    (
+        "INSERT INTO run_records SELECT max(seq) + 2, 'x', '{}', zeroblob(32) FROM run_records",
+        "without a gap",
+    ),
 ];
 
 /// A store with runs, one of which replaced another.
@@ -73,6 +85,7 @@ fn filled(place: &Place) -> Vec<Log> {
         payload: Object::new(),
     };
     store.append_audit(vec![entry("daemon.started"), entry("daemon.stopped")]).unwrap();
+    store.append_run_record(&run_record()).unwrap();
     logs(store)
 }
 
@@ -197,7 +210,7 @@ fn a_store_of_this_version_stays_as_it_is() {
         .unwrap()
         .query_row(version, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
-    assert_eq!(found, (3, 0x4e58_5254));
+    assert_eq!(found, (4, 0x4e58_5254));
 }
 
 #[test]
@@ -205,7 +218,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     let place = Place::new();
     filled(&place);
     let connection = Connection::open(place.db()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 4; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    connection.execute_batch("PRAGMA user_version = 5; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(connection);
     let before = std::fs::read(place.db()).unwrap();
     let path = place.db();
@@ -215,7 +228,7 @@ fn a_newer_store_is_refused_and_not_touched() {
         assert!(
             error
                 .to_string()
-                .ends_with("has version 4 of the tables; this program knows versions up to 3")
+                .ends_with("has version 5 of the tables; this program knows versions up to 4")
         );
         assert!(error.hint().contains("backup"), "{}", error.hint());
     }

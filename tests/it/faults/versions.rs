@@ -8,7 +8,7 @@ use nexus_router::metrics::{Gauges, Metrics};
 use nexus_router::store::{self, ApprovalFilter, AuditEntry, Filter, Log, Status, Store};
 use rusqlite::Connection;
 
-use super::{Place, external, request};
+use super::{Place, external, request, run_record};
 use crate::support::workspace;
 
 /// The runs of the recorded file, the newest first.
@@ -75,7 +75,7 @@ fn a_store_of_version_1_is_brought_up_and_keeps_what_it_has() {
     assert_eq!(keyed, RUNS[2].0);
     store.append_audit(vec![entry("daemon.started")]).unwrap();
     drop(store);
-    assert_eq!(version(&path), 3);
+    assert_eq!(version(&path), 4);
     let router = place.router();
     let outcome = router.run_blocking(request(&external(&["a"]))).unwrap();
     drop(router);
@@ -116,6 +116,13 @@ fn version_2(place: &Place) -> PathBuf {
     path
 }
 
+/// Returns every run and every line of the audit log.
+fn everything(store: &Store) -> (Vec<Log>, Vec<String>) {
+    let runs = store.list(&Filter::default()).unwrap().runs.into_iter();
+    let logs = runs.map(|run| store.log(&run.record.header.run_id).unwrap().unwrap()).collect();
+    (logs, store.audit_page(0, 10).unwrap())
+}
+
 #[test]
 fn a_store_of_version_2_is_read_as_it_is_and_has_no_approvals() {
     let place = Place::new();
@@ -135,18 +142,57 @@ fn a_store_of_version_2_is_read_as_it_is_and_has_no_approvals() {
 fn a_store_of_version_2_is_brought_up_and_keeps_what_it_has() {
     let place = Place::new();
     let path = version_2(&place);
-    let everything = |store: &Store| {
-        let runs = store.list(&Filter::default()).unwrap().runs.into_iter();
-        let logs: Vec<Log> =
-            runs.map(|run| store.log(&run.record.header.run_id).unwrap().unwrap()).collect();
-        (logs, store.audit_page(0, 10).unwrap())
-    };
     let before = everything(&Store::open_read_only(&path).unwrap());
     assert_eq!((version(&path), before.0.len(), before.1.len()), (2, 3, 3));
     let store = Store::open(&path).unwrap();
-    assert_eq!((everything(&store), version(&path)), (before, 3));
+    assert_eq!((everything(&store), version(&path)), (before, 4));
     assert_eq!(store.approvals_open().unwrap(), 0);
     assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
+}
+
+/// Copies the file that version 3 of the tables was recorded in: four runs, one of which waits, an audit log, and
+/// three approvals.
+fn version_3(place: &Place) -> PathBuf {
+    let path = place.db();
+    std::fs::copy(workspace().join("tests/golden/store_v3.db"), &path).unwrap();
+    path
+}
+
+#[test]
+fn a_store_of_version_3_is_read_as_it_is_and_has_no_run_records() {
+    let place = Place::new();
+    let path = version_3(&place);
+    let before = std::fs::read(&path).unwrap();
+    let store = Store::open_read_only(&path).unwrap();
+    assert_eq!(store.run_records_page(0, 10).unwrap(), vec![]);
+    let health = store.check(|_, _| ()).unwrap();
+    assert_eq!((health.runs, health.audit, health.run_records), (4, 3, 0));
+    assert_eq!(health.findings, []);
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_of_version_3_is_brought_up_and_keeps_what_it_has() {
+    let place = Place::new();
+    let path = version_3(&place);
+    let asked = |store: &Store| {
+        store.approvals(&ApprovalFilter { open: None, ..ApprovalFilter::default() }).unwrap()
+    };
+    let reader = Store::open_read_only(&path).unwrap();
+    let before = (everything(&reader), asked(&reader));
+    assert_eq!((version(&path), before.0.0.len(), before.1.1), (3, 4, 3));
+    let store = Store::open(&path).unwrap();
+    let record = run_record();
+    assert_eq!(store.append_run_record(&record).unwrap(), 1);
+    assert_eq!(version(&path), 4);
+    for store in [&store, &reader] {
+        assert_eq!((everything(store), asked(store)), before);
+        assert_eq!(store.run_records_page(0, 10).unwrap(), [(1, record.text())]);
+        let health = store.check(|_, _| ()).unwrap();
+        assert_eq!((health.run_records, health.findings), (1, vec![]));
+    }
+    assert_eq!(store.approvals_open().unwrap(), 1);
 }
 
 #[test]
@@ -161,10 +207,30 @@ fn a_backup_holds_the_audit_log() {
     assert_eq!(lines.len(), 2);
 }
 
+/// Changes a table behind the back of its rules, and says what the check tells of it.
+fn told_of(path: &PathBuf, table: &str, change: &str) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    let rules: Vec<(String, String)> = {
+        let sql = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1";
+        let mut query = connection.prepare(sql).unwrap();
+        let rows = query.query_map([table], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.collect::<Result<_, _>>().unwrap()
+    };
+    for (name, _) in &rules {
+        connection.execute_batch(&format!("DROP TRIGGER {name};")).unwrap();
+    }
+    connection.execute_batch(change).unwrap();
+    // The rules are put back, so that only the change is to be found.
+    for (_, sql) in &rules {
+        connection.execute_batch(sql).unwrap();
+    }
+    drop(connection);
+    let findings = Store::open(path).unwrap().check(|_, _| ()).unwrap().findings;
+    findings.into_iter().map(|found| found.problem).collect()
+}
+
 #[test]
 fn check_tells_when_the_audit_log_was_changed() {
-    let allow = "DROP TRIGGER audit_is_not_changed; DROP TRIGGER audit_is_not_removed; \
-                 DROP TRIGGER audit_has_no_gap;";
     let changes = [
         ("UPDATE audit SET body = replace(body, 'drain', 'train')", "the chain is broken"),
         ("UPDATE audit SET head = zeroblob(32) WHERE seq = 2", "the chain is broken"),
@@ -172,28 +238,42 @@ fn check_tells_when_the_audit_log_was_changed() {
         ("UPDATE audit SET body = '{}' WHERE seq = 2", "another number"),
         ("UPDATE audit SET body = 'x' WHERE seq = 2", "audit event 2: "),
     ];
-    for (change, told) in changes {
+    for (change, expected) in changes {
         let place = Place::new();
         let store = Store::open(&place.db()).unwrap();
         store.append_audit(vec![entry("a"), entry("drained"), entry("c")]).unwrap();
         drop(store);
-        let connection = Connection::open(place.db()).unwrap();
-        let rules: Vec<String> = {
-            let sql = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'audit'";
-            let mut query = connection.prepare(sql).unwrap();
-            let rows = query.query_map([], |row| row.get(0)).unwrap();
-            rows.collect::<Result<_, _>>().unwrap()
-        };
-        connection.execute_batch(&format!("{allow} {change};")).unwrap();
-        // The rules are put back, so that only the change is to be found.
-        connection.execute_batch(&format!("{};", rules.join("; "))).unwrap();
-        drop(connection);
-        let findings = Store::open(&place.db()).unwrap().check(|_, _| ()).unwrap().findings;
-        assert!(
-            findings.iter().any(|found| found.problem.contains(told)),
-            "{change}: {findings:?}"
-        );
-        assert!(findings.len() <= 2, "{change}: {findings:?}");
+        let told = told_of(&place.db(), "audit", change);
+        assert!(told.iter().any(|problem| problem.contains(expected)), "{change}: {told:?}");
+        assert!(told.len() <= 2, "{change}: {told:?}");
+    }
+}
+
+#[test]
+fn check_tells_when_run_records_were_changed() {
+    let changes = [
+        (
+            "UPDATE run_records SET body = replace(body, 'fail', 'pass') WHERE seq = 2",
+            "run record 2: the chain is broken",
+        ),
+        ("UPDATE run_records SET head = zeroblob(32) WHERE seq = 2", "the chain is broken"),
+        ("DELETE FROM run_records WHERE seq = 1", "run record 2 follows 0"),
+        (
+            "UPDATE run_records SET record_id = 'x' WHERE seq = 2",
+            "run record 2: its text has another id",
+        ),
+        ("UPDATE run_records SET body = 'x' WHERE seq = 2", "run record 2: "),
+    ];
+    for (change, expected) in changes {
+        let place = Place::new();
+        let store = Store::open(&place.db()).unwrap();
+        for _ in 0..3 {
+            store.append_run_record(&run_record()).unwrap();
+        }
+        drop(store);
+        let told = told_of(&place.db(), "run_records", change);
+        assert!(told.iter().any(|problem| problem.contains(expected)), "{change}: {told:?}");
+        assert!(told.len() <= 2, "{change}: {told:?}");
     }
 }
 

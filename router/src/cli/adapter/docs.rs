@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::super::output::{Output, tell};
-use super::super::{Answer, Error};
+use super::super::output::Output;
+use super::super::{Answer, Error, up_to_date};
 use super::Search;
 use crate::check::{doc_entries, docs};
 use crate::config::Environment;
@@ -27,20 +27,5 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         Output::new(environment).text(&text)?;
         return Ok(Answer::Yes);
     };
-    let shown = file.display();
-    let stored = std::fs::read_to_string(file).map_err(|error| {
-        Error::usage(
-            format!("cannot read {shown}: {error}"),
-            format!("write it with nexus-router adapter docs > {shown}"),
-        )
-    })?;
-    if stored == text {
-        tell(&format!("{shown} is up to date"));
-        return Ok(Answer::Yes);
-    }
-    let differs = stored.lines().zip(text.lines()).position(|(old, new)| old != new);
-    let line = differs.unwrap_or_else(|| stored.lines().count().min(text.lines().count())) + 1;
-    tell(&format!("{shown} is out of date: it differs from line {line} on"));
-    tell(&format!("hint: write it again with nexus-router adapter docs > {shown}"));
-    Ok(Answer::No)
+    up_to_date(file, &text, "nexus-router adapter docs")
 }

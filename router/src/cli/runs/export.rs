@@ -1,7 +1,5 @@
 //! `nexus-router runs export ID`.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::options::StoreOptions;
@@ -11,6 +9,7 @@ use super::super::{Answer, Error};
 use crate::bundle::{self, Exported, Provenance, Source};
 use crate::clock::Clock;
 use crate::config::Environment;
+use crate::files;
 use crate::json::Object;
 
 #[derive(clap::Args)]
@@ -86,17 +85,8 @@ fn answer(
 
 /// Writes a file that is whole, or not at all.
 fn write(file: &Path, text: &str) -> Result<(), Error> {
-    let failed = |error: std::io::Error| {
+    files::write_whole(file, format!("{text}\n").as_bytes()).map_err(|error| {
         let message = format!("cannot write {}: {error}", file.display());
         Error::usage(message, "check that the directory exists and has room, and may be written")
-    };
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.permissions(std::fs::Permissions::from_mode(0o666));
-    let mut part = builder.tempfile_in(directory).map_err(failed)?;
-    part.write_all(text.as_bytes()).and_then(|()| part.write_all(b"\n")).map_err(failed)?;
-    part.as_file().sync_all().map_err(failed)?;
-    part.persist(file).map_err(|error| failed(error.error))?;
-    Ok(())
+    })
 }

@@ -1,0 +1,247 @@
+//! The contracts that adapters keep and the tools that are registered, as they stand on disk.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::{App, Error, TOOLS};
+use crate::config::ConfigFile;
+use crate::files::{Mark, mark};
+use crate::interface::{self, Finding, History, Interface, Shelf, Verified};
+use crate::loader::Adapter;
+use crate::mapping::{Known, Violation};
+use crate::policy::{Keeping, Law};
+use crate::register::{Register, Standing};
+
+/// What stands on disk: the contracts that hold, and the registered tools.
+#[derive(Debug, Default)]
+pub(super) struct Contracts {
+    pub(super) interfaces: Arc<BTreeMap<String, Interface>>,
+    pub(super) history: Arc<History>,
+    pub(super) tools: Vec<Standing>,
+    /// The state of the files that they were read from.
+    read: Vec<(PathBuf, Mark)>,
+}
+
+/// The directories of contracts and of tools.
+struct Places {
+    interfaces: PathBuf,
+    tools: PathBuf,
+}
+
+impl Places {
+    /// Returns the state of everything that says which contracts hold and which tools are registered.
+    fn marks(&self) -> Vec<(PathBuf, Mark)> {
+        let files =
+            Shelf::files_in(&self.interfaces).into_iter().chain([Register::file(&self.tools)]);
+        files.map(|file| (file.clone(), mark(&file))).collect()
+    }
+}
+
+/// The names of the router's own operations, which local tools may name.
+pub(super) fn builtins() -> Vec<&'static str> {
+    TOOLS.iter().map(|tool| tool.id).collect()
+}
+
+impl Contracts {
+    /// The contracts of this program, and no tools.
+    fn own() -> Self {
+        let own = interface::frozen().iter();
+        let interfaces = own.map(|interface| (interface.adapter_id.clone(), interface.clone()));
+        Self { interfaces: Arc::new(interfaces.collect()), ..Self::default() }
+    }
+
+    fn load(places: &Places, config: &ConfigFile, before: Option<&Fleet>) -> Result<Self, Error> {
+        // Before they are read: what changes meanwhile is seen later.
+        let read = places.marks();
+        let Verified { interfaces, history, .. } = verified(&places.interfaces, config)?;
+        let former = before.map(|before| &before.contracts.history);
+        let rewritten = former.map(|former| interface::rewritten(former, &history));
+        if let Some(id) = rewritten.and_then(|ids| ids.into_iter().next()) {
+            let message =
+                format!("the revisions of {id} are not those that are in force, and more");
+            let finding = Finding { pointer: String::new(), code: "LOCK_BROKEN", message };
+            let findings = vec![(interface::LOCK_NAME.to_owned(), finding)];
+            return Err(Error::Contracts { directory: places.interfaces.clone(), findings });
+        }
+        let (interfaces, history) = (Arc::new(interfaces), Arc::new(history));
+        let tools = judged(&places.tools, &interfaces, &history)?;
+        Ok(Self { interfaces, history, tools, read })
+    }
+}
+
+/// Reads contracts that must hold.
+fn verified(directory: &Path, config: &ConfigFile) -> Result<Verified, Error> {
+    let verified = interface::verify(&Shelf::open(directory)?, &config.contracts.approvers);
+    if verified.findings.is_empty() {
+        return Ok(verified);
+    }
+    Err(Error::Contracts { directory: directory.to_owned(), findings: verified.findings })
+}
+
+/// Judges all registered tools by contracts.
+fn judged(
+    directory: &Path,
+    interfaces: &BTreeMap<String, Interface>,
+    history: &History,
+) -> Result<Vec<Standing>, Error> {
+    let builtins = builtins();
+    Ok(Register::open(directory)?.judge(&Known::new(interfaces, &builtins), history))
+}
+
+impl App {
+    /// Returns the directory of interface contracts, whether it is there or not.
+    ///
+    /// # Errors
+    /// When there is no place for one.
+    pub fn interfaces_dir(&self) -> Result<PathBuf, Error> {
+        Ok(self.places(&self.config())?.interfaces)
+    }
+
+    /// Returns the directory of registered tools, whether it is there or not.
+    ///
+    /// # Errors
+    /// When there is no place for one.
+    pub fn tools_dir(&self) -> Result<PathBuf, Error> {
+        Ok(self.places(&self.config())?.tools)
+    }
+
+    fn places(&self, config: &ConfigFile) -> Result<Places, Error> {
+        let or = |configured: &Option<PathBuf>, name: &str| match configured {
+            Some(configured) => Ok(configured.clone()),
+            None => Ok::<_, Error>(self.data_dir()?.join(name)),
+        };
+        let settings = &config.contracts;
+        let (interfaces, tools) =
+            (or(&settings.interfaces, "interfaces")?, or(&settings.tools, "tools")?);
+        Ok(Places { interfaces, tools })
+    }
+
+    /// Reads the contracts and the register of a configuration. Without a place for them there are those of this
+    /// program.
+    pub(super) fn contracts_of(
+        &self,
+        config: &ConfigFile,
+        before: Option<&Fleet>,
+    ) -> Result<Contracts, Error> {
+        match self.places(config) {
+            Ok(places) if !self.named.without_contracts => Contracts::load(&places, config, before),
+            _ => Ok(Contracts::own()),
+        }
+    }
+
+    /// Reads the register alone, and judges it by the contracts that are in force.
+    pub(super) fn register_of(&self, before: &Fleet) -> Result<Contracts, Error> {
+        let places = self.places(&self.config())?;
+        let read = places.marks();
+        let Contracts { interfaces, history, .. } = &*before.contracts;
+        let tools = judged(&places.tools, interfaces, history)?;
+        Ok(Contracts {
+            interfaces: Arc::clone(interfaces),
+            history: Arc::clone(history),
+            tools,
+            read,
+        })
+    }
+
+    /// Returns the state of contracts and register, if it is not the one that was read.
+    pub(crate) fn changed_contracts(&self) -> Option<Vec<(PathBuf, Mark)>> {
+        let now = self.places(&self.config()).ok()?.marks();
+        (self.fleet().ok()?.contracts.read != now).then_some(now)
+    }
+
+    /// Returns the contracts that hold, and all revisions.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not those that are locked.
+    pub fn interfaces(&self) -> Result<(BTreeMap<String, Interface>, History), Error> {
+        let config = self.config();
+        let Verified { interfaces, history, .. } =
+            verified(&self.places(&config)?.interfaces, &config)?;
+        Ok((interfaces, history))
+    }
+
+    /// Lists the registered tools, each as it stands now.
+    ///
+    /// # Errors
+    /// When they or the contracts cannot be read.
+    pub fn registered(&self) -> Result<Vec<Standing>, Error> {
+        Ok(self.contracts_of(&self.config(), None)?.tools)
+    }
+
+    /// Tells which registered tools contracts do not let through.
+    ///
+    /// # Errors
+    /// When the register cannot be read.
+    pub fn tools_refused_by(&self, verified: &Verified) -> Result<Vec<(String, Finding)>, Error> {
+        let standings = judged(&self.tools_dir()?, &verified.interfaces, &verified.history)?;
+        let told = |standing: Standing| {
+            let violations = standing.refused.map(|report| report.violations).unwrap_or_default();
+            violations.into_iter().map(move |violation| {
+                let Violation { pointer, code, message, .. } = violation;
+                (format!("the tool {}", standing.tool_id), Finding { pointer, code, message })
+            })
+        };
+        Ok(standings.into_iter().flat_map(told).collect())
+    }
+
+    /// Lists the registered tools that one contract lets through and the next one does not.
+    ///
+    /// # Errors
+    /// When the register cannot be read.
+    pub fn tools_broken_by(&self, old: &Interface, new: &Interface) -> Result<Vec<String>, Error> {
+        let (register, builtins) = (Register::open(&self.tools_dir()?)?, builtins());
+        let broken_by = |interface: &Interface| -> Vec<String> {
+            let id = interface.adapter_id.clone();
+            let interfaces = BTreeMap::from([(id.clone(), interface.clone())]);
+            let known = Known::new(&interfaces, &builtins);
+            let standings = register.documents().filter(|it| it.adapter_id.as_ref() == Some(&id));
+            let broken = standings.filter(|document| Register::refused(document, &known).is_some());
+            broken.map(|document| document.tool_id).collect()
+        };
+        let before = broken_by(old);
+        Ok(broken_by(new).into_iter().filter(|tool| !before.contains(tool)).collect())
+    }
+
+    /// Returns the loaded adapter that keeps a contract, or the default one.
+    ///
+    /// # Errors
+    /// When one does not load.
+    pub fn adapter_of(&self, interface_id: &str) -> Result<Adapter, Error> {
+        match self.fleet()?.keeper(interface_id) {
+            Some(keeper) => Ok(keeper.clone()),
+            None => Ok(self.registry()?.get_default()?.clone()),
+        }
+    }
+}
+
+/// Makes the contracts of adapters ready for calls; one that was ready before is not made again.
+pub(super) fn keepings<'a>(
+    contracts: &Contracts,
+    members: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    before: Option<&Law>,
+) -> Result<BTreeMap<String, Arc<Keeping>>, Error> {
+    let mut keepings = BTreeMap::new();
+    for (adapter_id, named) in members {
+        let interface_id = named.unwrap_or(adapter_id);
+        let Some(interface) = contracts.interfaces.get(interface_id) else {
+            if named.is_some() {
+                let (adapter_id, interface_id) = (adapter_id.to_owned(), interface_id.to_owned());
+                return Err(Error::UnknownContract { adapter_id, interface_id });
+            }
+            continue;
+        };
+        let known = before.and_then(|law| law.interfaces.get(adapter_id));
+        let keeping = match known.filter(|known| known.digest == interface.digest) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(Keeping::of(interface).map_err(|message| {
+                let finding = Finding { pointer: String::new(), code: "SCHEMA_INVALID", message };
+                let directory = PathBuf::from(interface_id);
+                Error::Contracts { directory, findings: vec![(interface_id.to_owned(), finding)] }
+            })?),
+        };
+        keepings.insert(adapter_id.to_owned(), keeping);
+    }
+    Ok(keepings)
+}

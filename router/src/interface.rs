@@ -1,0 +1,38 @@
+//! Interface contracts: what the operations of an adapter take and give, frozen at a version.
+//!
+//! A contract is a file that people review ([`Interface`]). What differs between two of them, and which
+//! version that needs, is told by a machine ([`compare`]). Some are part of this program ([`frozen()`]). People
+//! read them as one document ([`docs()`]).
+//!
+//! A [`Shelf`] is a directory of contracts with their lock, which [`verify`] holds them to.
+
+mod compare;
+mod docs;
+mod document;
+mod draft;
+mod finding;
+mod frozen;
+mod keyword;
+mod lock;
+mod reader;
+mod schema;
+mod shelf;
+mod signoff;
+mod verify;
+
+pub use compare::{
+    Change, Class, Lowered, compare, compare_outputs, compare_schemas, declared_bump, required_bump,
+};
+pub use docs::docs;
+pub use document::{
+    Example, FORMAT, FailureMode, Interface, MAX_BYTES, Operation, Retry, Severity, is_adapter_id,
+};
+pub use draft::Draft;
+pub use finding::{Finding, Findings, below};
+pub use frozen::{
+    FROZEN, OPERATION_TABLE_SHA256, check_frozen, frozen, frozen_interface, operation_table,
+};
+pub use lock::{LOCK_FORMAT, LOCK_NAME, Lock, Revision, Tested};
+pub use shelf::{EXTENSION, Error, Shelf};
+pub use signoff::{Approvers, Capacity, SignOff, statement};
+pub use verify::{Before, History, Verified, is_pending, rewritten, too_small, verify};
