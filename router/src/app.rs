@@ -361,73 +361,12 @@ impl App {
         Ok(self.fleet()?.passed_over.clone())
     }
 
-    /// Makes everything that another configuration needs: adapters, tools, secrets and the law. Nothing of
-    /// it is in force yet.
-    ///
-    /// # Errors
-    /// When the configuration cannot be used.
-    pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
-        let before = self.fleet()?;
-        let contracts = Arc::new(self.contracts_of(&config, Some(&before))?);
-        self.prepare_with(config, contracts, before)
-    }
-
-    /// The same for the configuration and the contracts that are in force, when adapters may offer something else.
-    ///
-    /// # Errors
-    /// When what they offer cannot be used.
-    pub fn prepare_offers(&self) -> Result<Prepared, Error> {
-        let before = self.fleet()?;
-        self.prepare_with(self.config(), Arc::clone(&before.contracts), before)
-    }
-
-    /// The same for the configuration and the contracts that are in force, when tools were registered or disabled.
-    ///
-    /// # Errors
-    /// When the register cannot be read.
-    pub fn prepare_tools(&self) -> Result<Prepared, Error> {
-        let before = self.fleet()?;
-        let contracts = Arc::new(self.register_of(&before)?);
-        self.prepare_with(self.config(), contracts, before)
-    }
-
-    fn prepare_with(
-        &self,
-        config: ConfigFile,
-        contracts: Arc<Contracts>,
-        before: Arc<Fleet>,
-    ) -> Result<Prepared, Error> {
-        let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
-        let fleet = Arc::new(self.load(&setup, contracts, Some(&before))?);
-        Ok(Prepared { before, setup, fleet })
-    }
-
     /// Says whether the catalogue of an adapter could not be had.
     ///
     /// # Errors
     /// When an adapter does not load.
     pub fn lacks_catalogues(&self) -> Result<bool, Error> {
         Ok(!self.fleet()?.gathered.missing.is_empty())
-    }
-
-    /// Puts what was prepared in force. Runs that are under way keep to what they began with. The store
-    /// stays where it is.
-    ///
-    /// # Errors
-    /// When the router refuses it. Then what was stays in force.
-    pub fn put_in_force(&self, prepared: Prepared) -> Result<Changes, Error> {
-        let Prepared { before, setup, fleet } = prepared;
-        self.record_refused(&fleet, Some(&before))?;
-        if let Some(router) = &*lock(&self.router) {
-            router.replace(fleet.registry.clone(), self.options(&setup.config, &fleet))?;
-        }
-        let changes = fleet.changes_since(&before);
-        for gone in &changes.removed {
-            self.metrics.forget_adapter(gone);
-        }
-        *lock(&setup.fleet) = Some(fleet);
-        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(setup);
-        Ok(changes)
     }
 
     /// Imports a bundle into the store, which is made if there is none.
