@@ -1,10 +1,10 @@
 //! Interface contracts: what the operations of an adapter take and give, frozen at a version.
 //!
 //! A contract is a file that people review ([`Interface`]). What differs between two of them, and which
-//! version that needs, is told by a machine ([`compare`]). Some are part of this program ([`frozen()`]). People
+//! version that needs, is told by a machine ([`compare()`]). Some are part of this program ([`frozen()`]). People
 //! read them as one document ([`docs()`]).
 //!
-//! A [`Shelf`] is a directory of contracts with their lock, which [`verify`] holds them to.
+//! A [`Shelf`] is a directory of contracts with their lock, which [`verify()`] holds them to.
 
 mod compare;
 mod docs;
