@@ -1,7 +1,7 @@
 //! Running plans, and looking at their record, with the real program and real adapters.
 
 mod bad_input;
-mod interrupted;
+pub mod interrupted;
 mod moving;
 mod places;
 mod showing;

@@ -24,17 +24,18 @@ pub(super) struct Contracts {
     read: Vec<(PathBuf, Mark)>,
 }
 
-/// The directories of contracts and of tools.
+/// The directories of contracts and of tools; none where nobody names one and there is no data directory.
 struct Places {
-    interfaces: PathBuf,
-    tools: PathBuf,
+    interfaces: Option<PathBuf>,
+    tools: Option<PathBuf>,
 }
 
 impl Places {
     /// Returns the state of everything that says which contracts hold and which tools are registered.
     fn marks(&self) -> Vec<(PathBuf, Mark)> {
-        let files =
-            Shelf::files_in(&self.interfaces).into_iter().chain([Register::file(&self.tools)]);
+        let contracts = self.interfaces.iter().flat_map(|directory| Shelf::files_in(directory));
+        let register = self.tools.iter().map(|directory| Register::file(directory));
+        let files = contracts.chain(register);
         files.map(|file| (file.clone(), mark(&file))).collect()
     }
 }
@@ -55,7 +56,7 @@ impl Contracts {
     fn load(places: &Places, config: &ConfigFile, before: Option<&Fleet>) -> Result<Self, Error> {
         // Before they are read: what changes meanwhile is seen later.
         let read = places.marks();
-        let Verified { interfaces, history, .. } = verified(&places.interfaces, config)?;
+        let Verified { interfaces, history, .. } = verified(places, config)?;
         let former = before.map(|before| &before.contracts.history);
         let rewritten = former.map(|former| interface::rewritten(former, &history));
         if let Some(id) = rewritten.and_then(|ids| ids.into_iter().next()) {
@@ -63,29 +64,34 @@ impl Contracts {
                 format!("the revisions of {id} are not those that are in force, and more");
             let finding = Finding { pointer: String::new(), code: "LOCK_BROKEN", message };
             let findings = vec![(interface::LOCK_NAME.to_owned(), finding)];
-            return Err(Error::Contracts { directory: places.interfaces.clone(), findings });
+            let directory = places.interfaces.clone().unwrap_or_default();
+            return Err(Error::Contracts { directory, findings });
         }
         let (interfaces, history) = (Arc::new(interfaces), Arc::new(history));
-        let tools = judged(&places.tools, &interfaces, &history)?;
+        let tools = judged(places, &interfaces, &history)?;
         Ok(Self { interfaces, history, tools, read })
     }
 }
 
-/// Reads contracts that must hold.
-fn verified(directory: &Path, config: &ConfigFile) -> Result<Verified, Error> {
-    let verified = interface::verify(&Shelf::open(directory)?, &config.contracts.approvers);
+/// Reads contracts that must hold. Without a directory there are those of this program.
+fn verified(places: &Places, config: &ConfigFile) -> Result<Verified, Error> {
+    let directory = places.interfaces.as_deref();
+    let shelf = directory.map_or_else(|| Ok(Shelf::empty()), Shelf::open)?;
+    let verified = interface::verify(&shelf, &config.contracts.approvers);
     if verified.findings.is_empty() {
         return Ok(verified);
     }
-    Err(Error::Contracts { directory: directory.to_owned(), findings: verified.findings })
+    let directory = directory.map(Path::to_owned).unwrap_or_default();
+    Err(Error::Contracts { directory, findings: verified.findings })
 }
 
 /// Judges all registered tools by contracts.
 fn judged(
-    directory: &Path,
+    places: &Places,
     interfaces: &BTreeMap<String, Interface>,
     history: &History,
 ) -> Result<Vec<Standing>, Error> {
+    let Some(directory) = &places.tools else { return Ok(Vec::new()) };
     let builtins = builtins();
     Ok(Register::open(directory)?.judge(&Known::new(interfaces, &builtins), history))
 }
@@ -96,7 +102,7 @@ impl App {
     /// # Errors
     /// When there is no place for one.
     pub fn interfaces_dir(&self) -> Result<PathBuf, Error> {
-        Ok(self.places(&self.config())?.interfaces)
+        self.places(&self.config()).interfaces.ok_or(Error::NoPlace)
     }
 
     /// Returns the directory of registered tools, whether it is there or not.
@@ -104,39 +110,37 @@ impl App {
     /// # Errors
     /// When there is no place for one.
     pub fn tools_dir(&self) -> Result<PathBuf, Error> {
-        Ok(self.places(&self.config())?.tools)
+        self.places(&self.config()).tools.ok_or(Error::NoPlace)
     }
 
-    fn places(&self, config: &ConfigFile) -> Result<Places, Error> {
-        let or = |configured: &Option<PathBuf>, name: &str| match configured {
-            Some(configured) => Ok(configured.clone()),
-            None => Ok::<_, Error>(self.data_dir()?.join(name)),
+    /// Each for itself: what is named must not be passed over because something else has no place.
+    fn places(&self, config: &ConfigFile) -> Places {
+        let or = |configured: &Option<PathBuf>, name: &str| {
+            configured.clone().or_else(|| Some(self.data_dir().ok()?.join(name)))
         };
         let settings = &config.contracts;
-        let (interfaces, tools) =
-            (or(&settings.interfaces, "interfaces")?, or(&settings.tools, "tools")?);
-        Ok(Places { interfaces, tools })
+        let interfaces = or(&settings.interfaces, "interfaces");
+        Places { interfaces, tools: or(&settings.tools, "tools") }
     }
 
-    /// Reads the contracts and the register of a configuration. Without a place for them there are those of this
-    /// program.
+    /// Reads the contracts and the register of a configuration.
     pub(super) fn contracts_of(
         &self,
         config: &ConfigFile,
         before: Option<&Fleet>,
     ) -> Result<Contracts, Error> {
-        match self.places(config) {
-            Ok(places) if !self.named.without_contracts => Contracts::load(&places, config, before),
-            _ => Ok(Contracts::own()),
+        match self.named.without_contracts {
+            true => Ok(Contracts::own()),
+            false => Contracts::load(&self.places(config), config, before),
         }
     }
 
     /// Reads the register alone, and judges it by the contracts that are in force.
     pub(super) fn register_of(&self, before: &Fleet) -> Result<Contracts, Error> {
-        let places = self.places(&self.config())?;
+        let places = self.places(&self.config());
         let read = places.marks();
         let Contracts { interfaces, history, .. } = &*before.contracts;
-        let tools = judged(&places.tools, interfaces, history)?;
+        let tools = judged(&places, interfaces, history)?;
         Ok(Contracts {
             interfaces: Arc::clone(interfaces),
             history: Arc::clone(history),
@@ -147,7 +151,7 @@ impl App {
 
     /// Returns the state of contracts and register, if it is not the one that was read.
     pub(crate) fn changed_contracts(&self) -> Option<Vec<(PathBuf, Mark)>> {
-        let now = self.places(&self.config()).ok()?.marks();
+        let now = self.places(&self.config()).marks();
         (self.fleet().ok()?.contracts.read != now).then_some(now)
     }
 
@@ -157,8 +161,7 @@ impl App {
     /// When they cannot be read, or are not those that are locked.
     pub fn interfaces(&self) -> Result<(BTreeMap<String, Interface>, History), Error> {
         let config = self.config();
-        let Verified { interfaces, history, .. } =
-            verified(&self.places(&config)?.interfaces, &config)?;
+        let Verified { interfaces, history, .. } = verified(&self.places(&config), &config)?;
         Ok((interfaces, history))
     }
 
@@ -175,7 +178,8 @@ impl App {
     /// # Errors
     /// When the register cannot be read.
     pub fn tools_refused_by(&self, verified: &Verified) -> Result<Vec<(String, Finding)>, Error> {
-        let standings = judged(&self.tools_dir()?, &verified.interfaces, &verified.history)?;
+        let places = self.places(&self.config());
+        let standings = judged(&places, &verified.interfaces, &verified.history)?;
         let told = |standing: Standing| {
             let violations = standing.refused.map(|report| report.violations).unwrap_or_default();
             violations.into_iter().map(move |violation| {
@@ -191,7 +195,8 @@ impl App {
     /// # Errors
     /// When the register cannot be read.
     pub fn tools_broken_by(&self, old: &Interface, new: &Interface) -> Result<Vec<String>, Error> {
-        let (register, builtins) = (Register::open(&self.tools_dir()?)?, builtins());
+        let Some(directory) = self.places(&self.config()).tools else { return Ok(Vec::new()) };
+        let (register, builtins) = (Register::open(&directory)?, builtins());
         let broken_by = |interface: &Interface| -> Vec<String> {
             let id = interface.adapter_id.clone();
             let interfaces = BTreeMap::from([(id.clone(), interface.clone())]);

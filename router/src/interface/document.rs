@@ -191,13 +191,6 @@ impl Interface {
         let version = version.unwrap_or(Version::new(0, 0, 0));
         findings.or(Self { adapter_id, version, description, operations, document, digest })
     }
-
-    /// Returns the canonical text, of which the digest is.
-    #[must_use]
-    pub fn canonical(&self) -> String {
-        // Whoever could not be written was refused.
-        json::to_jcs(&self.document).unwrap_or_default()
-    }
 }
 
 fn digest_of(document: &Value, findings: &mut Findings) -> Digest {

@@ -38,14 +38,19 @@ pub struct Shelf {
 }
 
 impl Shelf {
+    /// Returns a shelf without a contract.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { directory: PathBuf::new(), files: BTreeMap::new(), lock: Ok(Lock::default()) }
+    }
+
     /// Reads a directory. One that is not there is empty.
     ///
     /// # Errors
     /// When something of it cannot be read.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let failed = |path: &Path, source| Error { path: path.to_owned(), source };
-        let (files, lock) = (BTreeMap::new(), Ok(Lock::default()));
-        let mut shelf = Self { directory: directory.to_owned(), files, lock };
+        let mut shelf = Self { directory: directory.to_owned(), ..Self::empty() };
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(shelf),

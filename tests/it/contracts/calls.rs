@@ -6,7 +6,7 @@ use super::contract;
 use crate::daemon::support::{Daemon, Stage, plan};
 
 /// Adapters that answer as they are told, the first of which keeps a contract.
-fn stage(contract: &Value, config: &str) -> Stage {
+pub fn stage(contract: &Value, config: &str) -> Stage {
     let stage = Stage::new(&format!("data_dir = \"data\"\n{config}"));
     let directory = stage.path("data/interfaces");
     std::fs::create_dir_all(&directory).unwrap();

@@ -58,6 +58,13 @@ impl Held {
         drop(File::options().read(true).write(true).open(&self.hold).unwrap());
     }
 
+    /// Kills the process of the run, and lets go of what it had called.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.process.wait().unwrap();
+        self.release();
+    }
+
     /// Lets the call go on, and waits for the end of the run. Its directory is there until the world is dropped.
     pub fn released(self) -> (Run, World) {
         self.release();
@@ -122,9 +129,7 @@ fn follower_sees_a_run_to_its_end() {
 #[test]
 fn next_run_ends_what_is_in_doubt() {
     let mut held = Held::new();
-    held.signal(Signal::KILL);
-    held.process.wait().unwrap();
-    held.release();
+    held.kill();
     let other = run(&held.world, &json!({ "goal": "look" }), &[]);
     assert_eq!(other.code(), 0);
     let told = other.stderr();
@@ -137,9 +142,7 @@ fn next_run_ends_what_is_in_doubt() {
 #[test]
 fn killed_run_is_recovered() {
     let mut held = Held::new();
-    held.signal(Signal::KILL);
-    held.process.wait().unwrap();
-    held.release();
+    held.kill();
     let world = &held.world;
     let recover = |arguments: &[&str]| {
         let base = ["runs", "recover", "--db", "runs.db", "--format", "json"];
