@@ -4,7 +4,7 @@
 //! integer beyond 64 bits) and accepts what no record should hold (a member named twice). Texts are
 //! read strictly after RFC 8259 by [`parse()`] and written in four forms: [`to_canonical`] for
 //! the digests and the storage of runs, [`to_jcs`] for what is pinned or sealed, [`to_compact`] for adapters,
-//! [`to_pretty`] for people.
+//! [`to_pretty`] for people. The formats of others need three more: [`to_spaced`], [`to_indented`], [`to_repr`].
 
 mod error;
 mod jcs;
@@ -12,12 +12,14 @@ mod name;
 mod object;
 mod parse;
 mod plain;
+mod python;
 mod write;
 
 pub use error::Error;
 pub use jcs::{Inexact, to_jcs};
 pub use object::Object;
 pub use parse::{Limits, parse};
+pub use python::{to_indented, to_repr, to_spaced};
 pub use write::{
     to_canonical, to_compact, to_pretty, write_canonical, write_canonical_object,
     write_canonical_str, write_compact, write_compact_object,

@@ -46,6 +46,8 @@ pub mod mapping;
 
 pub mod register;
 
+pub mod signal;
+
 pub mod run;
 
 pub mod store;

@@ -152,7 +152,7 @@ fn break_line(out: &mut String, level: usize) {
 }
 
 /// Appends what every form writes alike; texts and containers have no such form.
-fn write_scalar(out: &mut String, value: &Value) {
+pub(super) fn write_scalar(out: &mut String, value: &Value) {
     match value {
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
