@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 mod completions;
 mod config;
+mod contract;
 mod daemon;
 mod explain;
 mod health;
@@ -93,6 +94,9 @@ enum Verb {
     /// Tool specs: check, register, list, show and disable them.
     #[command(subcommand)]
     Tool(Box<tool::Verb>),
+    /// Signal contracts: the fields that adapters give, bound by hashes, signed, evaluated and proved.
+    #[command(subcommand)]
+    Contract(Box<contract::Verb>),
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
@@ -229,6 +233,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
         Verb::Interface(verb) => interface::run(*verb, &environment),
         Verb::Tool(verb) => tool::run(*verb, &environment),
+        Verb::Contract(verb) => contract::run(*verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),

@@ -26,6 +26,7 @@ mod ops;
 mod readme;
 mod run_cli;
 mod seeing;
+mod signals;
 mod support;
 mod template;
 mod tidy;

@@ -1,0 +1,11 @@
+//! `nexus-router contract rehash`.
+
+use super::super::{Answer, Error};
+use crate::config::Environment;
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Arguments {}
+
+pub(super) fn run(_: &Arguments, _: &Environment) -> Result<Answer, Error> {
+    Err(Error::usage("not there yet", ""))
+}

@@ -1,0 +1,1 @@
+//! Writing contracts: scaffold, lint, rehash, bump, diff.

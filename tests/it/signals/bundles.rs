@@ -1,0 +1,1 @@
+//! Proof bundles: made, verified, and tampered with.

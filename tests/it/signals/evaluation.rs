@@ -1,0 +1,1 @@
+//! What adapters give, held to contracts and policies.

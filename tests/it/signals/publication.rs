@@ -1,0 +1,1 @@
+//! Publishing contracts: attest, sign, manifests, pins.
