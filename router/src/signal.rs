@@ -12,3 +12,23 @@ pub use declaration::{
 };
 pub use lint::{Finding, Severity, Wording, lint, shape};
 pub use pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case, semver_parts};
+
+mod bump;
+mod compare;
+mod compatibility;
+mod graph;
+mod rehash;
+mod same;
+mod scaffold;
+
+pub use bump::{BumpError, bump};
+pub use compare::{Difference, differences};
+pub use compatibility::{Change, Compatibility, Step};
+pub use declaration::{LIMITS, ReadError, read, rehash};
+pub use graph::{Kinship, Member};
+pub use pattern::{SemverParts, pointer_parts};
+pub use rehash::rehash_text;
+pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
+
+#[cfg(test)]
+mod properties;

@@ -12,6 +12,7 @@ mod manifest;
 mod pin;
 mod pins;
 mod rehash;
+mod report;
 mod scaffold;
 mod sign;
 

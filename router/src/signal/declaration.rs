@@ -3,7 +3,10 @@
 use std::cmp::Ordering;
 
 use crate::digest::Digest;
-use crate::json::{Object, Value, to_canonical};
+use crate::json::{self, Limits, Object, Value, to_canonical};
+
+/// How large a declaration may be.
+pub const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 64, values: 100_000 };
 
 /// The keys that every declaration has, in the order in which their mistakes are told.
 pub const REQUIRED: [&str; 10] = [
@@ -28,6 +31,28 @@ pub const LIFECYCLE: [&str; 6] = [
     "min_verifier_version",
     "distribution_channel",
 ];
+
+/// A text is no declaration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It is no JSON, or too much of it.
+    #[error("{0}")]
+    Json(#[from] json::Error),
+    /// It is something else than an object.
+    #[error("declaration is not a JSON object but of type {0}")]
+    NoObject(&'static str),
+}
+
+/// Reads a declaration.
+///
+/// # Errors
+/// When the text is no JSON object, or exceeds [`LIMITS`].
+pub fn read(text: &[u8]) -> Result<Object, ReadError> {
+    match json::parse(text, LIMITS)? {
+        Value::Object(declaration) => Ok(declaration),
+        other => Err(ReadError::NoObject(other.type_name())),
+    }
+}
 
 /// A list of fields has no order, so that nothing can be hashed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,14 +97,23 @@ pub fn input_schema_hash(declaration: &Object) -> Result<String, Unordered> {
     Ok(Digest::of(to_canonical(&hashed.into()).as_bytes()).to_string())
 }
 
+/// Computes both hashes of a declaration anew. What is missing is added at the end.
+///
+/// # Errors
+/// When a list of fields cannot be sorted; then nothing is changed.
+pub fn rehash(declaration: &mut Object) -> Result<(), Unordered> {
+    let hashes = [input_schema_hash(declaration)?, contract_hash(declaration)?];
+    for (key, hash) in ["input_schema_hash", "contract_hash"].into_iter().zip(hashes) {
+        declaration.insert(key, hash);
+    }
+    Ok(())
+}
+
 /// Returns a declaration without its comments: the members whose names begin with an underscore.
 #[must_use]
 pub fn without_comments(declaration: &Object) -> Object {
-    let mut rest = Object::with_capacity(declaration.len());
-    for (name, value) in declaration.iter().filter(|(name, _)| !name.starts_with('_')) {
-        rest.insert(name, value.clone());
-    }
-    rest
+    let members = declaration.iter().filter(|(name, _)| !name.starts_with('_'));
+    members.map(|(name, value)| (name.to_owned(), value.clone())).collect()
 }
 
 fn copy(from: &Object, to: &mut Object, key: &str, absent: &str) {
@@ -97,23 +131,22 @@ fn sorted(declaration: &Object, key: &'static str) -> Result<Vec<Value>, Unorder
         Some(Value::Object(object)) => object.keys().map(Value::from).collect(),
         Some(_) => return Err(Unordered { key, why: "it is no list" }),
     };
-    let mut why = None;
-    entries.sort_by(|one, two| {
-        order(one, two).unwrap_or_else(|| {
-            why = Some("its entries are of different kinds");
-            Ordering::Equal
-        })
-    });
-    match why {
-        Some(why) => Err(Unordered { key, why }),
-        None => Ok(entries),
+    // Before they are sorted: an order that only some of them have is none.
+    let text = |entry: &Value| entry.as_str().is_some();
+    if entries.len() > 1
+        && !entries.iter().all(text)
+        && entries.iter().any(|entry| number(entry).is_none())
+    {
+        return Err(Unordered { key, why: "its entries are of different kinds, or no names" });
     }
+    entries.sort_by(|one, two| order(one, two).unwrap_or(Ordering::Equal));
+    Ok(entries)
 }
 
 fn order(one: &Value, two: &Value) -> Option<Ordering> {
     match (one, two) {
         (Value::String(one), Value::String(two)) => Some(one.cmp(two)),
-        _ => number(one)?.partial_cmp(&number(two)?),
+        (one, two) => number(one)?.partial_cmp(&number(two)?),
     }
 }
 
@@ -121,7 +154,6 @@ fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
         // Only the order counts, and no contract with numbers for names is ever registered.
-        #[expect(clippy::cast_precision_loss)]
         Value::Int(integer) => Some(*integer as f64),
         Value::BigInt(digits) => digits.parse().ok(),
         Value::Float(float) => Some(*float),

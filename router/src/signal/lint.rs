@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::declaration::{REQUIRED, contract_hash, input_schema_hash, without_comments};
+use super::declaration::{REQUIRED, contract_hash, input_schema_hash};
 use super::pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case};
+use super::same::identity;
 use crate::json::{Object, Value, to_repr};
 use crate::python_text;
 
@@ -25,19 +26,71 @@ pub struct Finding {
     pub pointer: String,
     /// What it is.
     pub message: String,
+    /// What to do about it, if that does not follow from the place.
+    advice: Option<&'static str>,
 }
 
 impl Finding {
     /// Makes an error.
     #[must_use]
     pub fn error(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, pointer: pointer.into(), message: message.into() }
+        Self::new(Severity::Error, pointer.into(), message.into())
     }
 
     /// Makes a warning.
     #[must_use]
     pub fn warning(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, pointer: pointer.into(), message: message.into() }
+        Self::new(Severity::Warning, pointer.into(), message.into())
+    }
+
+    fn new(severity: Severity, pointer: String, message: String) -> Self {
+        Self { severity, pointer, message, advice: None }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn advised(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
+    /// Returns what to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        if let Some(advice) = self.advice {
+            return advice;
+        }
+        let key = self.pointer.strip_prefix('/').unwrap_or_default();
+        match (key.split('/').next().unwrap_or_default(), self.severity) {
+            (
+                "adapter_contract_version"
+                | "adapter_version"
+                | "input_schema_version"
+                | "validator_version"
+                | "min_verifier_version",
+                _,
+            ) => "write three numbers with dots between them, like 1.0.0",
+            ("adapter_id", _) => {
+                "write two or more parts of small letters, digits and underscores with dots between them"
+            }
+            ("output_fields", _) => {
+                "list the fields that the adapter gives, each once, in snake_case"
+            }
+            ("allowed_policy_fields", _) => "list fields of output_fields, each once",
+            ("validator_name", Severity::Error) => "name the validator in snake_case",
+            ("validator_name", Severity::Warning) => {
+                "name starter_boolean_validator, or see that whoever evaluates has the validator"
+            }
+            ("input_schema_hash" | "contract_hash", _) => {
+                "compute it anew with nexus-router contract rehash"
+            }
+            ("status", Severity::Error) => "write active, deprecated or revoked",
+            ("status", Severity::Warning) => "adopt the contract that replaces it",
+            ("supersedes" | "replaced_by", _) => "write ID@VERSION of a contract that there is",
+            ("published_at", _) => "write a time like 2026-01-31T12:00:00Z",
+            ("distribution_channel", _) => "write one of the four channels, or leave it out",
+            _ => "nexus-router contract scaffold writes a contract that has all it needs",
+        }
     }
 }
 
@@ -59,7 +112,6 @@ const CHANNELS: [&str; 4] =
 /// Returns everything that is wrong with a declaration, errors before warnings.
 #[must_use]
 pub fn lint(declaration: &Object) -> Vec<Finding> {
-    let declaration = &without_comments(declaration);
     let mut findings = shape(declaration, Wording::Author);
     if REQUIRED.iter().any(|key| !declaration.contains_key(key)) {
         return findings;
@@ -77,7 +129,15 @@ pub fn lint(declaration: &Object) -> Vec<Finding> {
     lifecycle(declaration, &mut findings);
     warnings.extend(advice(declaration));
     findings.append(&mut warnings);
+    findings.extend(further(declaration));
+    // Stable: within errors and within warnings the order stays that of the AiGentsy tools.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Returns what is wrong with members that the AiGentsy tools do not know.
+fn further(_declaration: &Object) -> Vec<Finding> {
+    Vec::new()
 }
 
 /// Returns what is wrong with the form of a declaration; its hashes are not compared.
@@ -147,15 +207,6 @@ fn fields(declaration: &Object, key: &str, findings: &mut Vec<Finding>) {
             let message = format!("{key} entry {} is not snake_case", to_repr(entry));
             findings.push(Finding::error(format!("/{key}/{index}"), message));
         }
-    }
-}
-
-/// Returns a text that two values have in common if Python calls them equal.
-fn identity(value: &Value) -> String {
-    match value {
-        Value::Bool(truth) => u8::from(*truth).to_string(),
-        Value::Float(float) if float.fract() == 0.0 && float.abs() < 1e15 => format!("{float:.0}"),
-        other => to_repr(other),
     }
 }
 

@@ -35,11 +35,18 @@ pub fn is_hash(text: &str) -> bool {
 /// Says whether a text points to a version of a contract: `ID@VERSION`.
 #[must_use]
 pub fn is_pointer(text: &str) -> bool {
-    text.split_once('@').is_some_and(|(id, version)| is_id(id) && is_semver(version))
+    pointer_parts(text).is_some()
+}
+
+/// Returns the id and the version that a pointer names.
+#[must_use]
+pub fn pointer_parts(text: &str) -> Option<(&str, SemverParts)> {
+    let (id, version) = text.split_once('@')?;
+    Some((id, semver_parts(version)?)).filter(|_| is_id(id))
 }
 
 /// The numbers of a version, of any length; they compare as numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SemverParts([String; 3]);
 
 /// Returns the numbers of a version.
@@ -53,6 +60,14 @@ pub fn semver_parts(text: &str) -> Option<SemverParts> {
     };
     let numbers = [number()?, number()?, number()?];
     parts.next().is_none().then_some(SemverParts(numbers))
+}
+
+impl SemverParts {
+    /// Returns the digits of the numbers, without leading zeros; zero has none.
+    #[must_use]
+    pub fn digits(&self) -> &[String; 3] {
+        &self.0
+    }
 }
 
 impl Ord for SemverParts {

@@ -1,0 +1,85 @@
+//! The hashes of a contract computed anew in its text, which else stays as its author wrote it.
+
+use super::declaration::{Unordered, read, rehash};
+use crate::json::{Object, Value, to_indented};
+
+/// Returns the text of a contract with both hashes computed anew, and the contract that it says; none if the hashes are
+/// right already. The text keeps its form if both hashes stand in it as texts, else it is written anew.
+///
+/// # Errors
+/// When a list of fields cannot be sorted.
+pub fn rehash_text(
+    text: &str,
+    declaration: &Object,
+) -> Result<Option<(String, Object)>, Unordered> {
+    let mut wanted = declaration.clone();
+    rehash(&mut wanted)?;
+    if wanted == *declaration {
+        return Ok(None);
+    }
+    let mended = ["input_schema_hash", "contract_hash"].into_iter().try_fold(
+        text.to_owned(),
+        |text, key| {
+            let old = declaration.get(key).and_then(Value::as_str)?;
+            replaced(&text, key, old, wanted.get(key).and_then(Value::as_str)?)
+        },
+    );
+    // Whatever was replaced, the text is taken only if it says what it shall say.
+    let right = |text: &String| read(text.as_bytes()).is_ok_and(|got| got == wanted);
+    let text = mended.filter(right).unwrap_or_else(|| to_indented(&wanted.clone().into()) + "\n");
+    Ok(Some((text, wanted)))
+}
+
+/// Replaces the text of a member where it stands; none if it does not stand in exactly one place.
+fn replaced(text: &str, key: &str, old: &str, new: &str) -> Option<String> {
+    let (name, value) = (format!("\"{key}\""), format!("\"{old}\""));
+    let mut places = text.match_indices(&name).filter_map(|(at, _)| {
+        let rest = text[at + name.len()..].trim_start().strip_prefix(':')?.trim_start();
+        rest.starts_with(&value).then_some(text.len() - rest.len())
+    });
+    let (at, None) = (places.next()?, places.next()) else { return None };
+    Some(format!("{}\"{new}\"{}", &text[..at], &text[at + value.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{lint, scaffold};
+    use super::*;
+
+    fn rehashed(text: &str) -> Option<(String, Object)> {
+        rehash_text(text, &read(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_edited_contract_keeps_its_form() {
+        let contract = scaffold("acme.x", "1.0.0", "a,b").unwrap();
+        let text =
+            to_indented(&contract.into()).replace("\"_comment\": \"", "\"_comment\":   \"é ");
+        assert_eq!(rehashed(&text), None);
+        let edited = text.replace("\"b\"", "\"c\"");
+        let (mended, contract) = rehashed(&edited).unwrap();
+        assert_eq!(lint(&contract), []);
+        assert_eq!(read(mended.as_bytes()), Ok(contract));
+        let differ = mended.lines().zip(edited.lines()).filter(|(one, two)| one != two).count();
+        assert_eq!((differ, mended.lines().count()), (2, edited.lines().count()));
+    }
+
+    #[test]
+    fn what_has_no_place_for_its_hashes_is_written_anew() {
+        for text in [
+            r#"{"output_fields": ["a"]}"#,
+            r#"{"contract_hash": null, "input_schema_hash": ""}"#,
+            r#"{"contract_hash": "", "x": {"contract_hash": ""}, "input_schema_hash": ""}"#,
+            r#"{"contract\u005fhash": "", "input_schema_hash": "\"contract_hash\": \"\""}"#,
+        ] {
+            let (mended, contract) = rehashed(text).unwrap();
+            assert_eq!(mended, to_indented(&contract.clone().into()) + "\n");
+            assert_eq!(rehashed(&mended), None);
+        }
+        let (mended, _) = rehashed(r#"{"contract_hash":"","input_schema_hash":"" }"#).unwrap();
+        assert!(
+            mended.starts_with("{\"contract_hash\":\"") && mended.ends_with("\" }"),
+            "{mended}"
+        );
+    }
+}
