@@ -1,7 +1,11 @@
 //! The hashes of a contract computed anew in its text, which else stays as its author wrote it.
 
 use super::declaration::{Unordered, read, rehash};
-use crate::json::{Object, Value, to_indented};
+use crate::json::{Object, to_indented};
+
+/// The keys that follow from others.
+const KEYS: [&str; 4] =
+    ["validator_name", "validator_version", "input_schema_hash", "contract_hash"];
 
 /// Returns the text of a contract with both hashes computed anew, and the contract that it says; none if the hashes are
 /// right already. The text keeps its form if both hashes stand in it as texts, else it is written anew.
@@ -17,13 +21,13 @@ pub fn rehash_text(
     if wanted == *declaration {
         return Ok(None);
     }
-    let mended = ["input_schema_hash", "contract_hash"].into_iter().try_fold(
-        text.to_owned(),
-        |text, key| {
-            let old = declaration.get(key).and_then(Value::as_str)?;
-            replaced(&text, key, old, wanted.get(key).and_then(Value::as_str)?)
-        },
-    );
+    let text_of = |object: &Object, key: &str| Some(object.get(key)?.as_str()?.to_owned());
+    let mended = KEYS
+        .into_iter()
+        .filter(|key| declaration.get(key) != wanted.get(key))
+        .try_fold(text.to_owned(), |text, key| {
+            replaced(&text, key, &text_of(declaration, key)?, &text_of(&wanted, key)?)
+        });
     // Whatever was replaced, the text is taken only if it says what it shall say.
     let right = |text: &String| read(text.as_bytes()).is_ok_and(|got| got == wanted);
     let text = mended.filter(right).unwrap_or_else(|| to_indented(&wanted.clone().into()) + "\n");

@@ -45,7 +45,11 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         }
         Err(error) => return Err(Error::usage(error.to_string(), error.hint())),
     };
-    replace(&arguments.path, &(to_indented(&contract.clone().into()) + "\n"))?;
+    let text = to_indented(&contract.clone().into()) + "\n";
+    replace(&arguments.path, &text).map_err(|error| {
+        let hint = "it is as before; see that its directory can be written to";
+        Error::usage(format!("{path} cannot be written: {error}"), hint)
+    })?;
     let mut output = Output::new(environment);
     match arguments.format {
         Form::Human => output.line(&visible(&format!("{path} is {} now", arguments.version)))?,

@@ -8,7 +8,7 @@ use super::super::output::{Format, Output};
 use super::super::{Answer, Error};
 use super::report::{
     Loaded, Source, any_error, finding_annotation, finding_json, finding_line, messages, print,
-    sources, unreadable,
+    sources, whole,
 };
 use crate::config::Environment;
 use crate::json::{Object, Value};
@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     match (arguments.format, checked.first()) {
         (None, Some(one)) if single => {
             print(&mut output, peer(one))?;
-            unreadable(&closed(&checked))?;
+            whole(&closed(&checked))?;
             return Ok(if any_error(&one.findings) { Answer::No } else { Answer::Yes });
         }
         (None | Some(Format::Json), _) => print(&mut output, json(ok, &checked, &kinship))?,
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             }
         }
     }
-    unreadable(&closed(&checked))?;
+    whole(&closed(&checked))?;
     Ok(if ok { Answer::Yes } else { Answer::No })
 }
 
@@ -130,7 +130,7 @@ fn check(source: &Source) -> Checked {
         }
         Loaded::Refused(finding) => bare(vec![finding], None),
         Loaded::Unreadable(why) => {
-            bare(vec![Finding::error("", format!("file_unreadable: {path}: {why}"))], Some(why))
+            bare(vec![Finding::error("", format!("file_unreadable: {path} {why}"))], Some(why))
         }
     }
 }

@@ -6,7 +6,7 @@ use super::super::output::{Format, Output, tell};
 use super::super::{Answer, Error};
 use super::report::{
     Loaded, Source, annotation, any_error, finding_annotation, finding_json, finding_line,
-    messages, print, replace, sources, unreadable,
+    messages, print, replace, sources, whole,
 };
 use crate::config::Environment;
 use crate::json::{Object, Value};
@@ -59,11 +59,12 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
                 let (outcome, text) = rehashed(&source, &text, contract);
                 if through {
                     output.text(&text)?;
-                } else if outcome.changed
-                    && !arguments.check
-                    && let Some(file) = source.file()
+                } else if let Some(file) =
+                    source.file().filter(|_| outcome.changed && !arguments.check)
+                    && let Err(error) = replace(file, &text)
                 {
-                    replace(file, &text)?;
+                    closed.push((source.shown, format!("cannot be written: {error}")));
+                    continue;
                 }
                 outcomes.push(outcome);
             }
@@ -98,7 +99,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             Format::Github => github(&mut output, &outcomes, arguments.check)?,
         }
     }
-    unreadable(&closed)?;
+    whole(&closed)?;
     Ok(if ok { Answer::Yes } else { Answer::No })
 }
 

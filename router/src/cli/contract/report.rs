@@ -67,7 +67,7 @@ impl Source {
                 Err(error) => Loaded::Refused(refusal(&error)),
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Loaded::Refused(missing()),
-            Err(error) => Loaded::Unreadable(error.to_string()),
+            Err(error) => Loaded::Unreadable(format!("cannot be read: {error}")),
         }
     }
 }
@@ -124,20 +124,20 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
             }
             continue;
         }
-        let before = found.len();
-        walk(path, &mut found, &mut seen)?;
-        if found.len() == before {
+        if !walk(path, &mut found, &mut seen)? {
             found.push(Source { shown, place: Place::Nothing });
         }
     }
     Ok(found)
 }
 
+/// Adds the contracts of a directory that were not named yet. Says whether there are any at all.
 fn walk(
     directory: &Path,
     found: &mut Vec<Source>,
     seen: &mut HashSet<PathBuf>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
+    let before = found.len();
     let mut below = Vec::new();
     let mut pending = vec![directory.to_owned()];
     while let Some(next) = pending.pop() {
@@ -145,7 +145,8 @@ fn walk(
             Ok(entries) => entries,
             Err(error) => {
                 let shown = next.display().to_string();
-                found.push(Source { shown, place: Place::Closed(error.to_string()) });
+                let why = format!("cannot be read: {error}");
+                found.push(Source { shown, place: Place::Closed(why) });
                 continue;
             }
         };
@@ -172,6 +173,7 @@ fn walk(
             ));
         }
     }
+    let any = !below.is_empty() || found.len() > before;
     below.sort_unstable();
     below.retain(|path| seen.insert(path.clone()));
     found.extend(
@@ -179,21 +181,15 @@ fn walk(
             .into_iter()
             .map(|path| Source { shown: path.display().to_string(), place: Place::File(path) }),
     );
-    Ok(())
+    Ok(any)
 }
 
 /// Writes a file in the place of another, whole, with the same permissions. A link stays one.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
-    let cannot = |error: std::io::Error| {
-        Error::usage(
-            format!("cannot write {}: {error}", path.display()),
-            "the file is as before; see that its directory can be written to",
-        )
-    };
-    let path = std::fs::canonicalize(path).map_err(cannot)?;
-    let permissions = std::fs::metadata(&path).map_err(cannot)?.permissions();
-    crate::files::write_whole(&path, text.as_bytes()).map_err(cannot)?;
-    std::fs::set_permissions(&path, permissions).map_err(cannot)
+pub(super) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let path = std::fs::canonicalize(path)?;
+    let permissions = std::fs::metadata(&path)?.permissions();
+    crate::files::write_whole(&path, text.as_bytes())?;
+    std::fs::set_permissions(&path, permissions)
 }
 
 /// Writes a value as the AiGentsy tools do: indented, and in ASCII.
@@ -261,15 +257,15 @@ fn severity(finding: &Finding) -> &'static str {
     }
 }
 
-/// Tells of files that could not be read, when everything else was told: then there is no whole answer.
-pub(super) fn unreadable(files: &[(String, String)]) -> Result<(), Error> {
-    let Some((file, why)) = files.first() else { return Ok(()) };
-    let more = match files.len() - 1 {
+/// Tells of files that could not be read or written, when everything else was told: then there is no whole answer.
+pub(super) fn whole(closed: &[(String, String)]) -> Result<(), Error> {
+    let Some((file, why)) = closed.first() else { return Ok(()) };
+    let more = match closed.len() - 1 {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
     Err(Error::usage(
-        format!("cannot read {file}: {why}{more}"),
-        "name regular files that can be read, or - for standard input",
+        format!("{file} {why}{more}"),
+        "name regular files that can be read and written, or - for standard input",
     ))
 }
