@@ -12,3 +12,21 @@ pub use declaration::{
 };
 pub use lint::{Finding, Severity, Wording, lint, shape};
 pub use pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case, semver_parts};
+
+mod acceptance;
+mod builtin;
+mod contract;
+mod evaluate;
+mod judge;
+mod number;
+mod registry;
+pub mod types;
+mod validator;
+
+pub use acceptance::{AcceptancePolicy, Action, Condition, Decision, Op, Rule, decide};
+pub use builtin::builtins;
+pub use contract::{Contract, Lifecycle, Source};
+pub use evaluate::{Evaluation, LifecycleWarning, ValidationResult, evaluate};
+pub use judge::Judge;
+pub use registry::{EXTENSION, Registry, Report, files_in};
+pub use validator::{Reason, Rejection, UnknownValidator, Validator};
