@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nexus_router_sdk::redact::{Class, key_class};
+
 use super::{App, Error};
 use crate::config::{AdapterEntry, ConfigFile};
 use crate::files;
@@ -142,6 +144,11 @@ fn tell_lifecycle(adapter_id: &str, contract: &Contract) {
             replaced_by,
             "an old signal contract is in use"
         );
+    }
+    // What is judged is what is recorded, and what looks like a secret by its name is not.
+    for field in contract.output_fields.iter().filter(|it| key_class(it) == Class::Secret) {
+        let message = "the field is hidden in the record by its name, and never passes";
+        tracing::warn!(adapter_id, field, message);
     }
     if let Err(unknown) = &contract.validator {
         tracing::warn!(adapter_id, %unknown, "outputs cannot be validated, and need a review");
