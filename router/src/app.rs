@@ -10,6 +10,7 @@ mod fleet;
 mod gatekeeping;
 mod prepared;
 mod setup;
+mod signals;
 mod state;
 mod storage;
 mod timeline;

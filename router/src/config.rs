@@ -25,8 +25,8 @@ pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, Log, LogFormat, Mcp,
-    Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server, Telemetry,
-    TokenEntry, ToolEntry, Workers,
+    Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server, SignalSettings,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.
@@ -43,6 +43,8 @@ pub const DB_VARIABLE: &str = "NEXUS_ROUTER_DB";
 pub const DATA_DIR_VARIABLE: &str = "NEXUS_ROUTER_DATA_DIR";
 /// The environment variable that holds the token which is shown to a daemon.
 pub const TOKEN_VARIABLE: &str = "NEXUS_ROUTER_TOKEN";
+/// The environment variable that names the directory of signal contracts. The AiGentsy runtime has it, too.
+pub const SIGNALS_VARIABLE: &str = "AIGENTSY_ADAPTER_CONTRACTS_DIR";
 /// The prefix of environment variables that stand for a key of `router.toml`:
 /// `NEXUS_ROUTER__SERVER__CONNECTIONS`, `NEXUS_ROUTER__LISTENERS__0__ADDRESS`.
 pub const OVERRIDE_PREFIX: &str = document::PREFIX;
@@ -62,6 +64,8 @@ pub struct Environment {
     pub db: Option<PathBuf>,
     /// The directory of store, tokens and caches, if named.
     pub data_dir: Option<PathBuf>,
+    /// The directory of signal contracts, if named.
+    pub signals_dir: Option<PathBuf>,
     /// Variables that stand for a key of `router.toml`, with their values. One that was no UTF-8 has a NUL
     /// in its value, which no variable can have, and is refused when it is used.
     pub overrides: Vec<(String, String)>,
@@ -105,6 +109,7 @@ impl Environment {
             config_file: variable(CONFIG_VARIABLE).map(PathBuf::from),
             db: variable(DB_VARIABLE).map(PathBuf::from),
             data_dir: variable(DATA_DIR_VARIABLE).map(PathBuf::from),
+            signals_dir: variable(SIGNALS_VARIABLE).map(PathBuf::from),
             overrides: overrides(std::env::vars_os()),
             state_dir: own("XDG_STATE_HOME", ".local/state"),
             executable: std::env::current_exe().ok(),
@@ -126,6 +131,7 @@ impl std::fmt::Debug for Environment {
             .field("config_file", &self.config_file)
             .field("db", &self.db)
             .field("data_dir", &self.data_dir)
+            .field("signals_dir", &self.signals_dir)
             .field("overrides", &names)
             .field("state_dir", &self.state_dir)
             .field("executable", &self.executable)

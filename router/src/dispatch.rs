@@ -3,6 +3,7 @@
 
 mod asking;
 mod ending;
+mod judging;
 mod resuming;
 mod stepping;
 

@@ -29,6 +29,7 @@ pub enum Kind {
     ToolCallRequested,
     ToolCallSucceeded,
     ToolCallFailed,
+    SignalsEvaluated,
     StepCompleted,
     ProvenanceEmitted,
     RunCompleted,
@@ -37,7 +38,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RunStarted,
         Self::PlanCreated,
         Self::DispatchSelected,
@@ -47,6 +48,7 @@ impl Kind {
         Self::ToolCallRequested,
         Self::ToolCallSucceeded,
         Self::ToolCallFailed,
+        Self::SignalsEvaluated,
         Self::StepCompleted,
         Self::ProvenanceEmitted,
         Self::RunCompleted,
@@ -66,6 +68,7 @@ impl Kind {
             Self::ToolCallRequested => "TOOL_CALL_REQUESTED",
             Self::ToolCallSucceeded => "TOOL_CALL_SUCCEEDED",
             Self::ToolCallFailed => "TOOL_CALL_FAILED",
+            Self::SignalsEvaluated => "SIGNALS_EVALUATED",
             Self::StepCompleted => "STEP_COMPLETED",
             Self::ProvenanceEmitted => "PROVENANCE_EMITTED",
             Self::RunCompleted => "RUN_COMPLETED",
@@ -132,6 +135,13 @@ pub enum Fact<'a> {
     ToolCallFailed {
         /// The step.
         step_id: Option<Cow<'a, str>>,
+    },
+    /// What a call gave was held to a signal contract, and a policy decided.
+    SignalsEvaluated {
+        /// The step.
+        step_id: Option<Cow<'a, str>>,
+        /// The name of what is to be done.
+        action: Option<Cow<'a, str>>,
     },
     /// A step is over.
     StepCompleted {
@@ -247,6 +257,20 @@ struct Completed<'a> {
 }
 
 #[derive(Deserialize)]
+struct Evaluated<'a> {
+    #[serde(borrow, default)]
+    step_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    decision: Decided<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Decided<'a> {
+    #[serde(borrow, default)]
+    action: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
 struct Asked<'a> {
     #[serde(borrow, default)]
     step_id: Option<Cow<'a, str>>,
@@ -304,6 +328,10 @@ impl<'a> Fact<'a> {
             Kind::ToolCallRequested => Self::ToolCallRequested(serde_json::from_str(payload)?),
             Kind::ToolCallSucceeded => Self::ToolCallSucceeded { step_id: of_step()? },
             Kind::ToolCallFailed => Self::ToolCallFailed { step_id: of_step()? },
+            Kind::SignalsEvaluated => {
+                let Evaluated { step_id, decision } = serde_json::from_str(payload)?;
+                Self::SignalsEvaluated { step_id, action: decision.action }
+            }
             Kind::StepCompleted => {
                 let Completed { step_id, status } = serde_json::from_str(payload)?;
                 Self::StepCompleted { step_id, status }
@@ -336,6 +364,7 @@ impl<'a> Fact<'a> {
             Self::ToolCallRequested(_) => Kind::ToolCallRequested,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
+            Self::SignalsEvaluated { .. } => Kind::SignalsEvaluated,
             Self::StepCompleted { .. } => Kind::StepCompleted,
             Self::ProvenanceEmitted => Kind::ProvenanceEmitted,
             Self::RunCompleted { .. } => Kind::RunCompleted,

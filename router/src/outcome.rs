@@ -1,15 +1,18 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
 mod recorded;
+mod signals;
 mod waiting;
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
 
 use crate::digest::Digest;
 use crate::json::{self, Limits, Object, Value};
+use crate::signal::Action;
 use crate::store::{Log, Status};
 
 pub(crate) use recorded::Recorded;
+pub use signals::Signals;
 pub use waiting::Waiting;
 
 /// What came of a run.
@@ -63,6 +66,8 @@ pub struct StepResult {
     pub output: Object,
     /// Why it failed.
     pub error: Option<StepError>,
+    /// What its signals said, if they were looked at.
+    pub signals: Option<Signals>,
 }
 
 /// Whether a step was done.
@@ -236,6 +241,9 @@ impl Outcome {
         response.insert("results", self.results.iter().map(result_json).collect::<Vec<_>>());
         let provenance = json::parse(self.provenance.as_bytes(), Limits::BUNDLE);
         response.insert("provenance", provenance.unwrap_or(Value::Null));
+        if self.needs_review() {
+            response.insert("review", "required");
+        }
         if let Some(waiting) = &self.waiting {
             response.insert("waiting", waiting.to_json());
         }
@@ -249,6 +257,13 @@ impl Outcome {
             response.insert("error", error);
         }
         Value::Object(response)
+    }
+
+    /// Says whether a person has to look at what a step gave.
+    #[must_use]
+    pub fn needs_review(&self) -> bool {
+        let mut signals = self.results.iter().filter_map(|result| result.signals.as_ref());
+        signals.any(|signals| signals.action == Action::RequireReview)
     }
 
     fn tools_used(&self) -> Vec<Value> {
@@ -282,6 +297,9 @@ fn result_json(result: &StepResult) -> Value {
         shown.insert("details", error.details.clone());
         object.insert("error", shown);
     }
+    if let Some(signals) = &result.signals {
+        object.insert("signals", signals.to_json());
+    }
     Value::Object(object)
 }
 
@@ -294,6 +312,7 @@ pub(crate) fn skipped(step_id: &str, simulated: bool) -> StepResult {
         simulated,
         output: Object::new(),
         error: None,
+        signals: None,
     }
 }
 

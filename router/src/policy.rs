@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::config::{ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule};
 use crate::json::Object;
 use crate::role::ActionClass;
+use crate::signal::Judge;
 
 pub use contract::{Contract, Contracts};
 pub use hint::{Hint, Hints};
@@ -37,6 +38,8 @@ pub struct Law {
     pub contracts: Contracts,
     /// The interface contracts that adapters keep, by the adapters' ids.
     pub interfaces: BTreeMap<String, Arc<Keeping>>,
+    /// Who judges the outputs of adapters, by the adapters' ids.
+    pub signals: BTreeMap<String, Arc<Judge>>,
     /// Whether adapters without one are not called.
     pub contract_required: bool,
     /// What becomes of an output that breaks its contract.
@@ -124,6 +127,7 @@ impl Default for Law {
             names: Names::new(),
             contracts: Contracts::new(),
             interfaces: BTreeMap::new(),
+            signals: BTreeMap::new(),
             contract_required: false,
             outputs: Outputs::default(),
             hints: Hints::new(),

@@ -11,6 +11,7 @@ pub(crate) use distinct::Distinct;
 
 use crate::approval::Decision;
 use crate::event::{Fact, Kind, Requested, Started};
+use crate::signal::Action;
 
 /// A run as far as its events tell.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +54,9 @@ pub enum Phase {
     Called(u64),
     /// The call succeeded.
     Answered,
-    /// The call failed.
+    /// The call succeeded, and what its signals say does not reject it.
+    Evaluated,
+    /// The call failed, or what its signals say rejects it.
     Refused,
     /// The record of what was done is written.
     Provenanced,
@@ -73,7 +76,9 @@ impl Phase {
             Self::StepOpen => "in a step, before its call",
             Self::Waiting => "while an approval is waited for",
             Self::Called(_) => "during a call",
-            Self::Answered | Self::Refused => "after a call, before its step was completed",
+            Self::Answered | Self::Evaluated | Self::Refused => {
+                "after a call, before its step was completed"
+            }
             Self::Provenanced => "after the provenance",
             Self::Completed | Self::Failed => "after the end of the run",
         }
@@ -195,8 +200,12 @@ impl Run {
                 self.same_step(fact.kind(), step_id.as_ref())?;
                 self.phase = Phase::Refused;
             }
+            (Phase::Answered, Fact::SignalsEvaluated { step_id, action }) => {
+                self.same_step(fact.kind(), step_id.as_ref())?;
+                self.evaluate(text(action.as_ref()))?;
+            }
             (
-                Phase::StepOpen | Phase::Answered | Phase::Refused,
+                Phase::StepOpen | Phase::Answered | Phase::Evaluated | Phase::Refused,
                 Fact::StepCompleted { step_id, status },
             ) => {
                 self.same_step(fact.kind(), step_id.as_ref())?;
@@ -323,8 +332,21 @@ impl Run {
         Ok(())
     }
 
+    fn evaluate(&mut self, action: &str) -> Result<(), Illegal> {
+        self.phase = match Action::from_name(action) {
+            Some(Action::AutoReject) => Phase::Refused,
+            Some(Action::AutoAccept | Action::RequireReview) => Phase::Evaluated,
+            None => {
+                let message = format!("there is no action '{action}' for the signals of a call");
+                return Err(Illegal::new("OUTCOME_MISMATCH", message));
+            }
+        };
+        Ok(())
+    }
+
     fn complete_step(&mut self, status: &str) -> Result<(), Illegal> {
-        let expected = if self.phase == Phase::Answered { "ok" } else { "error" };
+        let done = matches!(self.phase, Phase::Answered | Phase::Evaluated);
+        let expected = if done { "ok" } else { "error" };
         if status != expected {
             let message = format!(
                 "the step is completed with status '{status}', but its call says '{expected}'"
@@ -414,6 +436,7 @@ impl Run {
             | Phase::Waiting
             | Phase::Called(_)
             | Phase::Answered
+            | Phase::Evaluated
             | Phase::Refused => self.plan.get(self.started.checked_sub(1)?).map(String::as_str),
             _ => None,
         }

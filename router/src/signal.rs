@@ -32,3 +32,20 @@ pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
 
 #[cfg(test)]
 mod properties;
+mod acceptance;
+mod builtin;
+mod contract;
+mod evaluate;
+mod judge;
+mod number;
+mod registry;
+pub mod types;
+mod validator;
+
+pub use acceptance::{AcceptancePolicy, Action, Condition, Decision, Op, Rule, decide};
+pub use builtin::builtins;
+pub use contract::{Contract, Lifecycle, Source};
+pub use evaluate::{Evaluation, LifecycleWarning, ValidationResult, evaluate};
+pub use judge::Judge;
+pub use registry::{EXTENSION, Registry, Report, files_in};
+pub use validator::{Reason, Rejection, UnknownValidator, Validator};

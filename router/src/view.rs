@@ -79,7 +79,8 @@ impl View {
             }
             Fact::DispatchSelected { .. }
             | Fact::ApprovalRequested { .. }
-            | Fact::ApprovalDecided { .. } => {}
+            | Fact::ApprovalDecided { .. }
+            | Fact::SignalsEvaluated { .. } => {}
             Fact::StepStarted { step_id } => {
                 self.steps_executed += 1;
                 if let Some(step_id) = named(step_id.as_deref()) {

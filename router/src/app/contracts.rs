@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::fleet::Fleet;
-use super::{App, Error, TOOLS};
+use super::{App, Error, TOOLS, signals};
 use crate::config::ConfigFile;
 use crate::files::{Mark, mark};
 use crate::interface::{self, Finding, History, Interface, Shelf, Verified};
@@ -13,6 +13,7 @@ use crate::loader::Adapter;
 use crate::mapping::{Known, Violation};
 use crate::policy::{Keeping, Law};
 use crate::register::{Register, Standing};
+use crate::signal;
 
 /// What stands on disk: the contracts that hold, and the registered tools.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct Contracts {
     pub(super) interfaces: Arc<BTreeMap<String, Interface>>,
     pub(super) history: Arc<History>,
     pub(super) tools: Vec<Standing>,
+    /// The signal contracts, if the output of any adapter is held to one.
+    pub(super) signals: Option<Arc<signal::Registry>>,
     /// The state of the files that they were read from.
     read: Vec<(PathBuf, Mark)>,
 }
@@ -28,6 +31,9 @@ pub(super) struct Contracts {
 struct Places {
     interfaces: Option<PathBuf>,
     tools: Option<PathBuf>,
+    signals: Option<PathBuf>,
+    /// What says how outputs are judged, as far as any is.
+    judging: Vec<PathBuf>,
 }
 
 impl Places {
@@ -35,7 +41,7 @@ impl Places {
     fn marks(&self) -> Vec<(PathBuf, Mark)> {
         let contracts = self.interfaces.iter().flat_map(|directory| Shelf::files_in(directory));
         let register = self.tools.iter().map(|directory| Register::file(directory));
-        let files = contracts.chain(register);
+        let files = contracts.chain(register).chain(self.judging.iter().cloned());
         files.map(|file| (file.clone(), mark(&file))).collect()
     }
 }
@@ -69,7 +75,11 @@ impl Contracts {
         }
         let (interfaces, history) = (Arc::new(interfaces), Arc::new(history));
         let tools = judged(places, &interfaces, &history)?;
-        Ok(Self { interfaces, history, tools, read })
+        let signals = match signals::wanted(config) {
+            true => Some(signals::registry(places.signals.as_deref(), before.is_some())?),
+            false => None,
+        };
+        Ok(Self { interfaces, history, tools, signals: signals.map(Arc::new), read })
     }
 }
 
@@ -120,7 +130,9 @@ impl App {
         };
         let settings = &config.contracts;
         let interfaces = or(&settings.interfaces, "interfaces");
-        Places { interfaces, tools: or(&settings.tools, "tools") }
+        let signals = self.signals_dir_of(config);
+        let judging = signals::files(config, signals.as_deref());
+        Places { interfaces, tools: or(&settings.tools, "tools"), signals, judging }
     }
 
     /// Reads the contracts and the register of a configuration.
@@ -139,12 +151,13 @@ impl App {
     pub(super) fn register_of(&self, before: &Fleet) -> Result<Contracts, Error> {
         let places = self.places(&self.config());
         let read = places.marks();
-        let Contracts { interfaces, history, .. } = &*before.contracts;
+        let Contracts { interfaces, history, signals, .. } = &*before.contracts;
         let tools = judged(&places, interfaces, history)?;
         Ok(Contracts {
             interfaces: Arc::clone(interfaces),
             history: Arc::clone(history),
             tools,
+            signals: signals.clone(),
             read,
         })
     }

@@ -7,7 +7,8 @@ use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
 use crate::{
-    bundle, code, interface, register, registry, request, router, secret, store, takeover, toolspec,
+    bundle, code, interface, register, registry, request, router, secret, signal, store, takeover,
+    toolspec,
 };
 
 /// Why there is no answer.
@@ -61,6 +62,24 @@ pub enum Error {
         /// The contract.
         interface_id: String,
     },
+    /// An adapter's outputs are to be held to a signal contract that is not there.
+    #[error("adapter '{adapter_id}' is to keep the signal contract {signal}, and there is none")]
+    UnknownSignal {
+        /// The adapter.
+        adapter_id: String,
+        /// The contract.
+        signal: String,
+        /// What was perhaps meant.
+        meant: Option<String>,
+    },
+    /// The signal contracts or an acceptance policy cannot be used.
+    #[error("{} cannot be used: {}", file.display(), first_signal(findings))]
+    Signals {
+        /// The file or the directory.
+        file: PathBuf,
+        /// Everything that is wrong.
+        findings: Vec<signal::Finding>,
+    },
     /// The directory of contracts cannot be read or written.
     #[error(transparent)]
     Shelf(#[from] interface::Error),
@@ -112,6 +131,18 @@ fn first(findings: &[(String, Finding)]) -> String {
     }
 }
 
+/// Tells the first finding about signals, and how many more there are.
+fn first_signal(findings: &[signal::Finding]) -> String {
+    let Some(signal::Finding { pointer, message, .. }) = findings.first() else {
+        return String::new();
+    };
+    let place = if pointer.is_empty() { String::new() } else { format!(" (at {pointer:?})") };
+    match findings.len() {
+        1 => format!("{message}{place}"),
+        all => format!("{message}{place}; and {} more", all - 1),
+    }
+}
+
 impl Error {
     /// Returns the stable code.
     #[must_use]
@@ -128,6 +159,8 @@ impl Error {
             Self::Secret { source, .. } => source.code(),
             Self::Contracts { .. } => "CONTRACTS_BROKEN",
             Self::UnknownContract { .. } => "UNKNOWN_CONTRACT",
+            Self::UnknownSignal { .. } => "UNKNOWN_SIGNAL_CONTRACT",
+            Self::Signals { .. } => "SIGNALS_UNUSABLE",
             Self::Shelf(_) => "CONTRACTS_UNREADABLE",
             Self::Register(_) => "REGISTER_UNREADABLE",
             Self::NoPlace => "STORE_NO_PLACE",
@@ -164,7 +197,10 @@ impl Error {
             Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::UnknownSignal { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::NoPlace
+            | Self::UnknownSignal { .. }
+            | Self::Signals { .. }
             | Self::UnknownTool { .. }
             | Self::Overloaded(_)
             | Self::Contracts { .. }

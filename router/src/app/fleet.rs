@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::catalogues::{self, Gathered};
 use super::contracts::{Contracts, keepings};
 use super::error::Error;
+use super::signals;
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
@@ -174,6 +175,9 @@ impl Fleet {
             .iter()
             .map(|member| (member.adapter.adapter_id(), member.entry.interface.as_deref()));
         law.interfaces = keepings(&contracts, kept, before.map(|before| &before.law))?;
+        let judged = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
+        let law_before = before.map(|before| &before.law);
+        law.signals = signals::judges(contracts.signals.as_ref(), config, judged, law_before)?;
         law.contract_required = config.contracts.required;
         law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();

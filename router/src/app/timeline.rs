@@ -4,7 +4,8 @@ use crate::approval::{Approval, Decision, Ruling};
 use crate::clock::Timestamp;
 use crate::event::{Kind, Line};
 use crate::json::{self, Limits, Object, Value};
-use crate::outcome::Choice;
+use crate::outcome::{Choice, Signals};
+use crate::signal::Action;
 use crate::store::{Log, RunRecord, Status};
 
 /// A run as it went in time.
@@ -49,6 +50,8 @@ pub struct Span {
     pub error: Option<(String, String)>,
     /// What people were asked about it, and what they said.
     pub approvals: Vec<Approval>,
+    /// What its signals said.
+    pub signals: Option<Signals>,
 }
 
 /// What came of a step.
@@ -176,6 +179,17 @@ impl Timeline {
                     span.error = error;
                 }
             }
+            Kind::SignalsEvaluated => {
+                let part = |key: &str| payload.get(key).and_then(Value::as_object);
+                let signals = Signals::read(part("adapter_evaluation"), part("decision"));
+                if let Some(span) = self.span(payload) {
+                    if signals.action == Action::AutoReject {
+                        span.status = SpanStatus::Error;
+                        span.error = Some((Signals::REJECTED.to_owned(), signals.told()));
+                    }
+                    span.signals = Some(signals);
+                }
+            }
             Kind::StepCompleted => {
                 let failed = text(payload, "status") == "error";
                 if let Some(span) = self.span(payload) {
@@ -228,6 +242,9 @@ impl Timeline {
                 error.insert("code", code.as_str());
                 error.insert("message", message.as_str());
                 object.insert("error", error);
+            }
+            if let Some(signals) = &span.signals {
+                object.insert("signals", signals.to_json());
             }
             if !span.approvals.is_empty() {
                 let approvals: Vec<Value> = span.approvals.iter().map(Approval::to_json).collect();

@@ -5,6 +5,7 @@ use crate::app::{Span, SpanStatus, Timeline};
 use crate::approval::{Approval, Ruling};
 use crate::check;
 use crate::python_text::visible;
+use crate::signal::Action;
 use crate::store::Status;
 
 /// The width of a bar, in characters.
@@ -129,7 +130,10 @@ fn took(span: &Span) -> String {
 fn told(span: &Span) -> String {
     match &span.error {
         Some((code, message)) => format!("{}: {}", visible(code), visible(message)),
-        None => span.approvals.last().map_or_else(String::new, asked),
+        None => match span.signals.as_ref().filter(|it| it.action == Action::RequireReview) {
+            Some(signals) => format!("needs review: {}", visible(&signals.reason)),
+            None => span.approvals.last().map_or_else(String::new, asked),
+        },
     }
 }
 

@@ -14,6 +14,11 @@ pub(super) const RUNS: &[Row] = &[
         "The operator wants a contract of every adapter, and this one has none; nothing was called.",
         "write one with nexus-router interface freeze --from REF, or set contracts.required = false",
     ),
+    (
+        "SIGNALS_REJECTED",
+        "The call succeeded, and the acceptance policy rejects what its signals say.",
+        "details name the contract and the rule; nexus-router contract evaluate explains what a policy decides",
+    ),
 ];
 
 /// Of errors and findings.
@@ -37,6 +42,16 @@ pub(super) const ERRORS: &[Row] = &[
         "UNKNOWN_CONTRACT",
         "router.toml says that an adapter keeps a contract that is not there.",
         "nexus-router interface list lists the contracts",
+    ),
+    (
+        "UNKNOWN_SIGNAL_CONTRACT",
+        "router.toml holds the outputs of an adapter to a signal contract that is not there.",
+        "put ID.adapter_contract.json into the directory of signals, or correct signal in [[adapters]]",
+    ),
+    (
+        "SIGNALS_UNUSABLE",
+        "The directory of signal contracts cannot be read, or an acceptance policy is none or does not fit its contract.",
+        "correct what the message names; nexus-router contract evaluate --policy FILE tells everything that is wrong",
     ),
     (
         "INTERFACE_MALFORMED",

@@ -9,7 +9,9 @@ use nexus_router_sdk::redact::is_secret_name;
 use super::document::Origins;
 use super::error::Problem;
 use super::file::ConfigFile;
+use crate::files;
 use crate::secret::{self, Secrets, Source};
+use crate::signal::AcceptancePolicy;
 
 impl ConfigFile {
     /// Looks at everything that can be known without loading an adapter: that no listener is open to
@@ -23,6 +25,7 @@ impl ConfigFile {
         self.check_listeners(&mut found);
         self.check_secrets(&mut found, &environment);
         self.check_adapters(&mut found);
+        self.check_policies(&mut found);
         found.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
         found.problems
     }
@@ -71,6 +74,29 @@ impl ConfigFile {
         };
         check("secrets", &self.secrets);
         check("telemetry.headers", &self.telemetry.headers);
+    }
+
+    /// Reads the acceptance policies. Whether they fit the contracts is known when those are read.
+    fn check_policies(&self, found: &mut Found<'_>) {
+        let own = self.adapters.iter().enumerate().filter_map(|(index, adapter)| {
+            Some((format!("adapters[{index}].acceptance"), adapter.acceptance.as_deref()?))
+        });
+        let all = self.signals.policy.as_deref().map(|file| ("signals.policy".to_owned(), file));
+        for (path, file) in own.chain(all) {
+            let hint = "nexus-router contract evaluate --policy FILE tells what a policy decides";
+            match files::read_bounded(file, AcceptancePolicy::MAX_BYTES) {
+                Err(error) => {
+                    let message = format!("{path}: cannot read {}: {error}", file.display());
+                    found.add(&path, message, hint);
+                }
+                Ok(bytes) => {
+                    for finding in AcceptancePolicy::read(&bytes).err().unwrap_or_default() {
+                        let (pointer, message) = (finding.pointer, finding.message);
+                        found.add(&path, format!("{path}: {message} (at {pointer:?})"), hint);
+                    }
+                }
+            }
+        }
     }
 
     fn check_adapters(&self, found: &mut Found<'_>) {

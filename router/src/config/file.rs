@@ -10,7 +10,7 @@ use super::reader::Report;
 use super::sections;
 use super::settings::{
     AdapterEntry, ContractSettings, Log, Mcp, PolicySettings, Recover, RunLimits, Server,
-    Telemetry, TokenEntry, ToolEntry, Workers,
+    SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -49,6 +49,8 @@ pub struct ConfigFile {
     pub policy: PolicySettings,
     /// Where contracts are, and what holds for them.
     pub contracts: ContractSettings,
+    /// Where signal contracts are, and by which policy their fields are accepted.
+    pub signals: SignalSettings,
     /// How MCP is spoken.
     pub mcp: Mcp,
     /// Names for operations of adapters.
@@ -79,6 +81,7 @@ impl Default for ConfigFile {
             server: Server::default(),
             policy: PolicySettings::default(),
             contracts: ContractSettings::default(),
+            signals: SignalSettings::default(),
             mcp: Mcp::default(),
             tools: Vec::new(),
             tokens: Vec::new(),

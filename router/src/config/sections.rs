@@ -2,6 +2,7 @@
 
 mod contracts;
 mod policy;
+mod signals;
 mod tools;
 mod workers;
 
@@ -42,7 +43,8 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
         secrets: sources(root, "secrets", base),
         adapters: root.each("adapters", |section| {
-            workers::place(section, base, workers.isolation, adapter(section))
+            let entry = signals::of_adapter(section, base, adapter(section));
+            workers::place(section, base, workers.isolation, entry)
         }),
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),
@@ -54,6 +56,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         server: root.within("server", server),
         policy: root.within("policy", policy::policy),
         contracts: root.within("contracts", |section| contracts::contracts(section, base)),
+        signals: root.within("signals", |section| signals::signals(section, base)),
         mcp: root.within("mcp", |section| Mcp {
             sessions: section.count("sessions").unwrap_or(Mcp::default().sessions),
             session_idle: section

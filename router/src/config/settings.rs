@@ -2,8 +2,10 @@
 
 mod contracts;
 mod policy;
+mod signals;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::pattern::Pattern;
@@ -15,6 +17,7 @@ use crate::secret::{Secrets, Source};
 
 pub use contracts::{ContractSettings, Outputs};
 pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
+pub use signals::SignalSettings;
 
 /// An adapter that is to be loaded.
 #[derive(Clone, Default)]
@@ -43,6 +46,12 @@ pub struct AdapterEntry {
     pub offer: Offer,
     /// The contract that it keeps, instead of that of its own id.
     pub interface: Option<String>,
+    /// The signal contract that its outputs are held to: `ID` or `ID@VERSION`.
+    pub signal: Option<String>,
+    /// Where the fields of that contract are in an output: a JSON pointer, instead of the whole output.
+    pub signal_fields: Option<String>,
+    /// The acceptance policy that decides, instead of that of `[signals]`.
+    pub acceptance: Option<PathBuf>,
 }
 
 /// What of an adapter's catalogue callers see: everything that a pattern fits.
@@ -75,6 +84,7 @@ impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
         let Self { isolation, processes, memory, grants, offer, interface, .. } = self;
+        let Self { signal, signal_fields, acceptance, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -88,6 +98,9 @@ impl std::fmt::Debug for AdapterEntry {
             .field("grants", grants)
             .field("offer", offer)
             .field("interface", interface)
+            .field("signal", signal)
+            .field("signal_fields", signal_fields)
+            .field("acceptance", acceptance)
             .finish()
     }
 }

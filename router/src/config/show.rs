@@ -10,7 +10,7 @@ use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
     AdapterEntry, Annotation, ContractSettings, LogFormat, Offer, Outputs, PolicySettings, Recover,
-    Rule, RunLimits, Server, Telemetry, TokenEntry, ToolEntry, Workers,
+    Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
@@ -43,6 +43,7 @@ impl ConfigFile {
         });
         all.table("policy", policy(&self.policy));
         all.table("contracts", contracts(&self.contracts));
+        all.table("signals", signals(&self.signals));
         all.table("log", {
             let mut log = Shown::default();
             log.put("level", Some(self.log.level.as_str()));
@@ -228,6 +229,13 @@ fn contracts(contracts: &ContractSettings) -> Shown {
     shown
 }
 
+fn signals(signals: &SignalSettings) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("directory", signals.directory.as_deref().map(path));
+    shown.put("policy", signals.policy.as_deref().map(path));
+    shown
+}
+
 fn listener(listener: &Listener) -> Value {
     let mut shown = Shown::default();
     shown.put("address", Some(listener.address.to_string()));
@@ -252,6 +260,9 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.table("config", Shown(adapter.shown_config()));
     shown.table("grants", grants(&adapter.grants));
     shown.put("interface", adapter.interface.as_deref());
+    shown.put("signal", adapter.signal.as_deref());
+    shown.put("signal_fields", adapter.signal_fields.as_deref());
+    shown.put("acceptance", adapter.acceptance.as_deref().map(path));
     shown.table("offer", offer(&adapter.offer));
     shown.0.into()
 }

@@ -148,6 +148,8 @@ impl Execution {
             Phase::StepOpen => self.step(around, selection, index, 1, end).await,
             Phase::Called(attempt) => self.step(around, selection, index, attempt + 1, end).await,
             _ => {
+                // What was answered and not judged is judged now.
+                self.judge(around)?;
                 self.complete_step(index)?;
                 Ok(Pace::Goes)
             }

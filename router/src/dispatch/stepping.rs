@@ -92,10 +92,13 @@ impl Execution {
                 (answer, time, how)
             }
         };
-        around.metrics.step_ended(adapter_id, how, time);
         let result = self.result(step_id, answer, &around.secrets);
         self.record_result(&result, time)?;
         self.results.push(result);
+        self.judge(around)?;
+        let rejected = how == "ok" && self.recorder.run().phase() == Phase::Refused;
+        let how = if rejected { "operational" } else { how };
+        around.metrics.step_ended(adapter_id, how, time);
         self.complete_step(index)?;
         Ok(Pace::Goes)
     }
@@ -145,7 +148,8 @@ impl Execution {
             Ok(mut output) => {
                 output.insert("adapter_id", self.called.as_str());
                 let output = secrets.redact_object(&output).unwrap_or(output);
-                StepResult { step_id, status: StepStatus::Ok, simulated, output, error: None }
+                let status = StepStatus::Ok;
+                StepResult { step_id, status, simulated, output, error: None, signals: None }
             }
             Err(error) => {
                 let mut error = StepError::of(error);
@@ -161,7 +165,8 @@ impl Execution {
                 }
                 asked.put_back(&mut error, secrets);
                 let status = StepStatus::Error;
-                StepResult { step_id, status, simulated, output: Object::new(), error: Some(error) }
+                let (output, error) = (Object::new(), Some(error));
+                StepResult { step_id, status, simulated, output, error, signals: None }
             }
         }
     }
@@ -194,7 +199,7 @@ impl Execution {
     }
 
     pub(super) fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
-        let failed = self.recorder.run().phase() != Phase::Answered;
+        let failed = !matches!(self.recorder.run().phase(), Phase::Answered | Phase::Evaluated);
         let status = if failed { StepStatus::Error } else { StepStatus::Ok };
         let step_id = self.recorder.run().plan()[index].clone();
         let (step_id, status) = (step_id.as_str(), status.name());

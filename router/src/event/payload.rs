@@ -136,6 +136,17 @@ pub enum Payload<'a> {
         /// How long the call took.
         duration_ms: u64,
     },
+    /// What a call gave was held to a signal contract, and a policy decided.
+    SignalsEvaluated {
+        /// The step.
+        step_id: &'a str,
+        /// What came of it, with the whole contract.
+        adapter_evaluation: &'a Object,
+        /// What the decision was made by.
+        policy_snapshot: &'a Object,
+        /// What is to be done, and why.
+        decision: &'a Object,
+    },
     /// A step is over.
     StepCompleted {
         /// The step.
@@ -221,6 +232,7 @@ impl Payload<'_> {
             Self::ToolCallRequested { .. } => Kind::ToolCallRequested,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
+            Self::SignalsEvaluated { .. } => Kind::SignalsEvaluated,
             Self::StepCompleted { .. } => Kind::StepCompleted,
             Self::ProvenanceEmitted(_) => Kind::ProvenanceEmitted,
             Self::RunCompleted => Kind::RunCompleted,
@@ -270,6 +282,10 @@ impl Payload<'_> {
                 Fact::ToolCallSucceeded { step_id: some(step_id) }
             }
             Self::ToolCallFailed { step_id, .. } => Fact::ToolCallFailed { step_id: some(step_id) },
+            Self::SignalsEvaluated { step_id, decision, .. } => Fact::SignalsEvaluated {
+                step_id: some(step_id),
+                action: decision.get("action").and_then(Value::as_str).map(Cow::from),
+            },
             Self::StepCompleted { step_id, status } => {
                 Fact::StepCompleted { step_id: some(step_id), status: some(status) }
             }
@@ -401,6 +417,11 @@ impl Payload<'_> {
                 object.text("adapter_id", adapter_id).object("details", details);
                 object.number("duration_ms", *duration_ms).text("error_code", error_code);
                 object.text("error_kind", error_kind).text("message", message);
+                object.text("step_id", step_id);
+            }
+            Self::SignalsEvaluated { step_id, adapter_evaluation, policy_snapshot, decision } => {
+                object.object("adapter_evaluation", adapter_evaluation);
+                object.object("decision", decision).object("policy_snapshot", policy_snapshot);
                 object.text("step_id", step_id);
             }
             Self::StepCompleted { step_id, status } => {

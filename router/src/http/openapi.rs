@@ -31,6 +31,7 @@ const OWN: &[(&str, &str)] = &[
         "tool.response",
         r#"{"type":"object","properties":{"run_id":{"type":"string"},"status":{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]},
             "simulated":{"type":"boolean"},"output":{},
+            "review":{"const":"required","description":"A person has to look at what the call gave."},
             "waiting":{"type":"object","description":"The approval that the call waits for.","required":["approval_id","expires_at"],
             "properties":{"approval_id":{"type":"string"},"expires_at":{"type":"string"}}},"error":{"type":"object","required":["kind","code","message"],
             "properties":{"kind":{"type":"string","enum":["operational","bug"]},"code":{"type":"string"},

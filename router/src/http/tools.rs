@@ -126,6 +126,9 @@ fn told(outcome: &Outcome) -> Value {
     if let Some(step) = step.filter(|step| step.error.is_none()) {
         answer.insert("output", step.output.clone());
     }
+    if outcome.needs_review() {
+        answer.insert("review", "required");
+    }
     if let Some(waiting) = &outcome.waiting {
         answer.insert("waiting", waiting.to_json());
     }

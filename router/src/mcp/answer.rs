@@ -93,6 +93,9 @@ pub(super) fn result(
     result.result_type = Some(ResultType::COMPLETE);
     let meta = result.meta.get_or_insert_with(MetaObject::new);
     meta.insert("nexus-router/runId".to_owned(), outcome.run_id.as_str().into());
+    if outcome.needs_review() {
+        meta.insert("nexus-router/review".to_owned(), "required".into());
+    }
     Ok(result)
 }
 

@@ -2,7 +2,7 @@
 
 use nexus_router_sdk::{Capability, ErrorKind};
 
-use super::{Choice, StepError, StepResult, StepStatus, interrupted};
+use super::{Choice, Signals, StepError, StepResult, StepStatus, interrupted};
 use crate::approval::{Approval, Decision, Ruling};
 use crate::event::{Kind, Line};
 use crate::json::{self, Limits, Object, Value};
@@ -86,6 +86,7 @@ impl Recorded {
                 simulated,
                 output: payload.remove("output").and_then(Value::into_object).unwrap_or_default(),
                 error: None,
+                signals: None,
             }),
             Kind::ToolCallFailed => {
                 let bug = text(&payload, "error_kind") == "bug";
@@ -102,7 +103,16 @@ impl Recorded {
                     simulated,
                     output: Object::new(),
                     error: Some(error),
+                    signals: None,
                 });
+            }
+            Kind::SignalsEvaluated => {
+                let part = |key: &str| payload.get(key).and_then(Value::as_object);
+                let signals = Signals::read(part("adapter_evaluation"), part("decision"));
+                let step_id = text(&payload, "step_id");
+                if let Some(last) = self.results.last_mut().filter(|it| it.step_id == step_id) {
+                    signals.put_into(last);
+                }
             }
             Kind::ProvenanceEmitted => {
                 let provenance = payload.remove("provenance");

@@ -49,6 +49,13 @@ impl Law {
         });
         law.insert("interfaces", interfaces.collect::<Vec<_>>());
         law.insert("contract_required", self.contract_required);
+        // Only if there are any: approvals of those who have none stay what they were.
+        if !self.signals.is_empty() {
+            let judges = self.signals.iter().map(|(adapter_id, judge)| {
+                Value::Array(vec![adapter_id.as_str().into(), judge.to_json()])
+            });
+            law.insert("signals", judges.collect::<Vec<_>>());
+        }
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);

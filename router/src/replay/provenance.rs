@@ -3,7 +3,8 @@
 //! It is the SHA-256 of the canonical text of `{"request": R, "results": L}`. R has the members of
 //! `request` in RUN_STARTED, and `goal`; and, unless PLAN_CREATED says that there was none, the plan as
 //! `plan_override`. L has for every step that was completed, in order: `evidence` (empty), `output`,
-//! `simulated`, `status` and `step_id`.
+//! `simulated`, `status` and `step_id`; the output is empty
+//! if the call failed, or its signals rejected it.
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -11,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use crate::digest::Digest;
 use crate::event::Fact;
 use crate::json;
+use crate::signal::Action;
 use crate::view::scan::Members;
 
 /// What the digest is made of, as far as the log was read.
@@ -70,6 +72,12 @@ impl<'a> Provenance<'a> {
             Fact::PlanCreated(_) => self.planned = payload,
             Fact::StepStarted { .. } | Fact::ToolCallFailed { .. } => self.output = None,
             Fact::ToolCallSucceeded { .. } => self.output = output,
+            // What is rejected is not passed on.
+            Fact::SignalsEvaluated { action, .. } => {
+                if action.as_deref() == Some(Action::AutoReject.name()) {
+                    self.output = None;
+                }
+            }
             Fact::StepCompleted { step_id, status } => {
                 self.complete(step_id.as_deref(), status.as_deref());
             }

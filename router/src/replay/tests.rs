@@ -253,3 +253,39 @@ fn approvals_are_asked_and_decided_in_order() {
         ["STEP_MISMATCH"]
     );
 }
+
+/// The events of the same run, in which what the first step gave is judged.
+fn judged(action: &str) -> Vec<(&'static str, String)> {
+    let mut events = events();
+    let payload = format!(r#"{{"decision":{{"action":"{action}"}},"step_id":"a"}}"#);
+    events.insert(6, ("SIGNALS_EVALUATED", payload));
+    events
+}
+
+#[test]
+fn signals_are_judged_between_the_answer_and_the_end_of_their_step() {
+    for action in ["auto_accept", "require_review"] {
+        assert_eq!(found(&judged(action)), [""; 0], "{action}");
+    }
+    assert_eq!(found(&judged("perhaps")), ["OUTCOME_MISMATCH"]);
+    let mut rejected = judged("auto_reject");
+    assert_eq!(found(&rejected)[0], "OUTCOME_MISMATCH", "a step that is rejected is not ok");
+    rejected[7].1 = rejected[7].1.replace("ok", "error");
+    let run = log(&rejected[..8], Status::Running);
+    assert_eq!(codes(&replay(&run).violations), ["NO_TERMINAL_EVENT"]);
+    let moved = |to: usize| {
+        let mut events = judged("auto_accept");
+        let event = events.remove(6);
+        events.insert(to, event);
+        found(&events)
+    };
+    for place in [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11] {
+        assert!(!moved(place).is_empty(), "at {place}");
+    }
+    let mut twice = judged("auto_accept");
+    twice.insert(7, twice[6].clone());
+    assert_eq!(found(&twice), ["EVENT_OUT_OF_ORDER"]);
+    let mut other = judged("auto_accept");
+    other[6].1 = other[6].1.replace("\"a\"", "\"z\"");
+    assert_eq!(found(&other), ["STEP_MISMATCH"]);
+}

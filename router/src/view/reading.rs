@@ -51,6 +51,8 @@ fn quick(kind: Kind, payload: &str) -> Option<(Fact<'_>, Option<&str>)> {
     Some(match kind {
         // There is one in a log, or a few.
         Kind::RunStarted | Kind::ApprovalRequested | Kind::ApprovalDecided => return None,
+        // What matters of it stands deeper than this looks.
+        Kind::SignalsEvaluated => return None,
         Kind::PlanCreated => (Fact::PlanCreated(quick_plan(payload)?), None),
         Kind::ToolCallRequested => (Fact::ToolCallRequested(quick_request(payload)?), None),
         Kind::DispatchSelected
@@ -222,6 +224,7 @@ const fn silent(kind: Kind) -> Fact<'static> {
         }
         Kind::ToolCallSucceeded => Fact::ToolCallSucceeded { step_id: None },
         Kind::ToolCallFailed => Fact::ToolCallFailed { step_id: None },
+        Kind::SignalsEvaluated => Fact::SignalsEvaluated { step_id: None, action: None },
         Kind::StepCompleted => Fact::StepCompleted { step_id: None, status: None },
         Kind::ProvenanceEmitted => Fact::ProvenanceEmitted,
         Kind::RunCompleted => Fact::RunCompleted { outcome: None },
