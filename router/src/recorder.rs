@@ -42,7 +42,8 @@ pub(crate) struct Recorder {
 pub(crate) enum Commits {
     /// The store's thread, for many runs at once.
     Together,
-    /// The thread of the run, which has nothing else to do. It saves waking up another.
+    /// The thread of the run, which saves waking up another: it has nothing else to do, or the store is in memory and
+    /// there is nothing to wait for.
     Here,
 }
 

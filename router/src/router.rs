@@ -214,7 +214,12 @@ impl Router {
         let submission = request.into();
         let place = self.inner.enter()?;
         let span = submission.span();
-        let run = Arc::clone(&self.inner).run(submission, place, Commits::Together, None);
+        // In memory there is nothing to wait for.
+        let commits = match self.inner.store.path() {
+            Some(_) => Commits::Together,
+            None => Commits::Here,
+        };
+        let run = Arc::clone(&self.inner).run(submission, place, commits, None);
         Carried::new(&self.inner, run.instrument(span)).await
     }
 

@@ -287,12 +287,17 @@ impl Store {
         Ok(self.writer()?.append(append))
     }
 
-    /// Appends events on the calling thread's time, if nobody else is writing.
+    /// Appends events on the calling thread's time, if nobody else is writing. In memory they are there for all who
+    /// read from now on.
     ///
     /// # Errors
     /// When the store was opened only for reading.
     pub(crate) fn append_here(&self, append: Append) -> Result<Receipt, Error> {
-        Ok(self.writer()?.append_here(append))
+        let writer = self.writer()?;
+        Ok(match self.shared.path {
+            Some(_) => writer.append_here(append),
+            None => writer.append_behind(append),
+        })
     }
 
     /// Hands over events that nobody waits for, and that are kept until they can be written.

@@ -90,6 +90,12 @@ impl Adapter for Echo {
         }
         Ok(output)
     }
+
+    fn starts_at_once(&self) -> bool {
+        // Whatever it does is done at once, unless it was told to take its time.
+        let waits = |response: &Response| response.delay().is_some_and(|delay| !delay.is_zero());
+        self.delay.is_zero() && !self.responses.iter().any(waits)
+    }
 }
 
 fn echo(tool: &str, method: &str, args: Object) -> Object {
@@ -211,6 +217,16 @@ mod tests {
     fn short_delay_passes_and_the_call_goes_on() {
         let echo = make(json!({ "delay_ms": 0.5 }));
         assert_eq!(call(&echo, "t", "m", json!({})).unwrap()["echo"], true);
+    }
+
+    #[test]
+    fn only_an_adapter_that_never_waits_starts_at_once() {
+        let response =
+            |delay| json!([{ "tool": "*", "method": "*", "return": {}, "delay_ms": delay }]);
+        assert!(make(json!({})).starts_at_once());
+        assert!(make(json!({ "responses": response(0) })).starts_at_once());
+        assert!(!make(json!({ "delay_ms": 1 })).starts_at_once());
+        assert!(!make(json!({ "responses": response(1) })).starts_at_once());
     }
 
     #[test]

@@ -121,14 +121,14 @@ impl Handler {
             submission = submission.holding(Arc::clone(held));
         }
         let ear = Ear::of(self, context);
-        let (heard, mut hearing) = mpsc::channel(HEARD);
+        let mut hearing = None;
         if ear.hears() {
+            let (heard, notices) = mpsc::channel(HEARD);
+            hearing = Some(notices);
             submission = submission.heard_by(Listener::new(move |notice| {
                 // Who does not listen misses something; the call does not wait.
                 drop(heard.try_send(notice.clone()));
             }));
-        } else {
-            drop(heard);
         }
         let run_id = submission.run_id().to_owned();
         let mut left =
@@ -145,13 +145,14 @@ impl Handler {
             }
         };
         // Beside the run, so that whoever does not read keeps only itself waiting.
+        let mut told = hearing.is_none();
         let telling = async {
+            let Some(hearing) = &mut hearing else { return };
             while let Some(notice) = hearing.recv().await {
                 ear.tell(&notice).await;
             }
         };
         let (mut run, mut telling) = (pin!(run), pin!(telling));
-        let mut told = false;
         let came = loop {
             tokio::select! {
                 came = run.as_mut() => break came,

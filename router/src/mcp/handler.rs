@@ -24,6 +24,7 @@ type Answer<T> = Result<T, ErrorData>;
 const INSTRUCTIONS: &str = "Every call is checked against the operator's policy and recorded. A call may \
     wait for a person's approval; a client that declares the tasks extension can follow it as a task.";
 
+// The library moves the futures of requests about several times, so the large ones are boxed.
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -66,7 +67,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: Context,
     ) -> Answer<CallToolResponse> {
-        self.call(request, context).await
+        Box::pin(self.call(request, context)).await
     }
 
     async fn list_resources(
@@ -90,7 +91,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: Context,
     ) -> Answer<ReadResourceResponse> {
-        self.read(request, context).await
+        Box::pin(self.read(request, context)).await
     }
 
     async fn list_prompts(
@@ -106,7 +107,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: Context,
     ) -> Answer<GetPromptResponse> {
-        self.prompt(request, context).await
+        Box::pin(self.prompt(request, context)).await
     }
 
     async fn complete(
@@ -114,7 +115,7 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         context: Context,
     ) -> Answer<CompleteResult> {
-        self.completion(request, context).await
+        Box::pin(self.completion(request, context)).await
     }
 
     async fn set_level(&self, request: SetLevelRequestParams, context: Context) -> Answer<()> {
@@ -124,7 +125,7 @@ impl ServerHandler for Handler {
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, context: Context) -> Answer<()> {
-        self.follow_in_session(&context, request.uri).await
+        Box::pin(self.follow_in_session(&context, request.uri)).await
     }
 
     async fn unsubscribe(&self, request: UnsubscribeRequestParams, context: Context) -> Answer<()> {
@@ -146,20 +147,20 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Answer<()> {
-        self.tell_listener(context).await
+        Box::pin(self.tell_listener(context)).await
     }
 
     async fn get_task(&self, request: GetTaskParams, context: Context) -> Answer<GetTaskResult> {
-        self.task(&self.asker(&context)?, &request.task_id).await
+        Box::pin(self.task(&self.asker(&context)?, &request.task_id)).await
     }
 
     async fn update_task(&self, request: UpdateTaskParams, context: Context) -> Answer<()> {
         let asker = self.asker(&context)?;
-        self.answer_task(&asker, &request.task_id, request.input_responses).await
+        Box::pin(self.answer_task(&asker, &request.task_id, request.input_responses)).await
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, context: Context) -> Answer<()> {
-        self.cancel_task_of(&self.asker(&context)?, &request.task_id).await
+        Box::pin(self.cancel_task_of(&self.asker(&context)?, &request.task_id)).await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

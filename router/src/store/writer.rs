@@ -1,10 +1,10 @@
 //! The one thread that writes: it commits together what arrives together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
@@ -23,6 +23,13 @@ const RETRY: Duration = Duration::from_secs(1);
 /// After so long nobody knows whether writing would still fail; it has to be tried.
 const DOUBT: Duration = Duration::from_secs(5);
 
+/// How long the writer of a store in memory lets appends gather that nobody waits for: many in one transaction cost
+/// far less, and whoever reads is not kept waiting by it.
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// So many appends may be gathered; who comes with more has to wait.
+const MAX_GATHERED: usize = 4096;
+
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 type Done = oneshot::Sender<Result<(), Unwritten>>;
 
@@ -38,7 +45,7 @@ pub struct Unwritten {
 }
 
 enum Message {
-    Append { append: Box<Append>, done: Done },
+    Append { append: Box<Append>, done: Option<Done> },
     Owed(Box<Append>),
     Job(Job),
     Stop,
@@ -61,6 +68,8 @@ struct Counters {
     failed: Mutex<Option<Instant>>,
     /// Tells that there was a commit.
     committed: watch::Sender<()>,
+    /// Appends that nobody waits for, and that are not written yet.
+    gathered: AtomicUsize,
 }
 
 impl Counters {
@@ -83,6 +92,8 @@ pub(super) struct Writer {
     desk: Arc<Mutex<Desk>>,
     counters: Arc<Counters>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The same thread, to be roused when it gathers.
+    rouse: Thread,
 }
 
 /// The promise that something will be durable.
@@ -129,13 +140,38 @@ impl Writer {
                 .spawn(move || work(&desk, &inbox))
                 .map_err(|error| Error::Refused(format!("no thread for the writer: {error}")))?
         };
-        Ok(Self { messages, desk, counters, thread: Mutex::new(Some(thread)) })
+        let rouse = thread.thread().clone();
+        Ok(Self { messages, desk, counters, thread: Mutex::new(Some(thread)), rouse })
+    }
+
+    /// Hands a message over to the thread, which looks at it at once.
+    fn send(&self, message: Message) -> Result<(), SendError<Message>> {
+        self.messages.send(message)?;
+        self.rouse.unpark();
+        Ok(())
     }
 
     pub(super) fn append(&self, append: Append) -> Receipt {
         let (done, receipt) = oneshot::channel();
         // When the thread is gone, the receipt says so.
-        drop(self.messages.send(Message::Append { append: Box::new(append), done }));
+        drop(self.send(Message::Append { append: Box::new(append), done: Some(done) }));
+        Receipt(receipt)
+    }
+
+    /// Hands over events of a store in memory, of which nothing outlasts this process anyway, and does not wait for
+    /// them: whoever reads comes after them. What may be refused for good reason is waited for.
+    pub(super) fn append_behind(&self, append: Append) -> Receipt {
+        let gathered = &self.counters.gathered;
+        let certain = append.claim.is_none() && append.progress.events <= MAX_EVENTS;
+        if !certain || gathered.load(Ordering::Relaxed) >= MAX_GATHERED {
+            return self.append(append);
+        }
+        gathered.fetch_add(1, Ordering::Relaxed);
+        let (done, receipt) = oneshot::channel();
+        let sent = self.messages.send(Message::Append { append: Box::new(append), done: None });
+        if sent.is_ok() {
+            tell(done, Ok(()));
+        }
         Receipt(receipt)
     }
 
@@ -150,7 +186,7 @@ impl Writer {
 
     /// Hands over what must be written as soon as that is possible again.
     pub(super) fn owe(&self, append: Append) {
-        drop(self.messages.send(Message::Owed(Box::new(append))));
+        drop(self.send(Message::Owed(Box::new(append))));
     }
 
     /// Runs a job on the writer's connection, between two commits.
@@ -160,7 +196,7 @@ impl Writer {
     ) -> Result<T, Error> {
         let (answer, answered) = channel();
         let job = move |connection: &mut Connection| drop(answer.send(job(connection)));
-        self.messages.send(Message::Job(Box::new(job))).map_err(|_| Error::Closed)?;
+        self.send(Message::Job(Box::new(job))).map_err(|_| Error::Closed)?;
         answered.recv().map_err(|_| Error::Closed)
     }
 
@@ -195,7 +231,7 @@ impl Writer {
 
     /// Lets the thread finish what was handed over, and waits for it.
     pub(super) fn stop(&self) {
-        drop(self.messages.send(Message::Stop));
+        drop(self.send(Message::Stop));
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             drop(thread.join());
@@ -258,15 +294,18 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                 desk.commit(Vec::new());
             }
             Message::Append { append, done } => {
+                if done.is_none() {
+                    std::thread::park_timeout(GATHERING);
+                }
                 // What arrives while another thread writes belongs to the same commit.
                 let mut desk = lock(desk);
                 let mut bytes = append.body.len();
-                let mut batch = vec![(*append, Some(done))];
+                let mut batch = vec![(*append, done)];
                 while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
                     match inbox.try_recv() {
                         Ok(Message::Append { append, done }) => {
                             bytes += append.body.len();
-                            batch.push((*append, Some(done)));
+                            batch.push((*append, done));
                         }
                         Ok(other) => {
                             next = Some(other);
@@ -275,7 +314,9 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                         Err(_) => break,
                     }
                 }
+                let gathered = batch.iter().filter(|(_, done)| done.is_none()).count();
                 desk.commit(batch);
+                desk.counters.gathered.fetch_sub(gathered, Ordering::Relaxed);
             }
         }
     }
