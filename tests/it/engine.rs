@@ -2,7 +2,7 @@
 
 mod concurrency;
 mod paths;
-mod recovery;
+pub mod recovery;
 mod scenarios;
 
 use std::sync::Arc;
@@ -90,6 +90,7 @@ impl Bench {
             "TOOL_CALL_REQUESTED" => "Q",
             "TOOL_CALL_SUCCEEDED" => "+",
             "TOOL_CALL_FAILED" => "-",
+            "SIGNALS_EVALUATED" => "signals",
             "STEP_COMPLETED" => "C",
             "PROVENANCE_EMITTED" => "provenance",
             "RUN_COMPLETED" => "completed",

@@ -13,7 +13,7 @@ use super::{Bench, answers, assert_clean, payloads, plan, registry, set};
 use crate::support::World;
 
 /// Puts the first `count` events of a log into a new store, as a process would that dies then.
-fn cut(log: &Log, count: usize, path: &std::path::Path) {
+pub fn cut(log: &Log, count: usize, path: &std::path::Path) {
     let (mut run, mut head, mut body) = (Run::new(), Digest::ZERO, String::new());
     for line in log.lines().take(count) {
         let event = Line::read(line).unwrap();

@@ -61,9 +61,27 @@ fn hash(value: &Value) -> String {
     Digest::of(to_canonical(&value).as_bytes()).to_string()
 }
 
+/// Holds a value to a schema that is published.
+fn fits(schema: &str, value: &Value) {
+    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    let text = nexus_router::schema::find(schema).unwrap().text;
+    compiler
+        .add_resource("https://schemas.invalid/x", serde_json::from_str(text).unwrap())
+        .unwrap();
+    let compiled = compiler.compile("https://schemas.invalid/x", &mut schemas).unwrap();
+    if let Err(error) = schemas.validate(value, compiled) {
+        panic!("{schema}: {error}\n{value}");
+    }
+}
+
 /// Says that a run replays without a violation, is moved to another store, and is answered from its record as it was.
 fn keeps(world: &World, run: &Run) {
     let id = run_id(&run.json());
+    fits("run.response.v0.7", &run.json());
+    for (kind, payload) in events(world, &id) {
+        let event = json!({ "event_id": "e", "run_id": id, "seq": 0, "ts": "t", "type": kind, "payload": payload });
+        fits("event.v1", &event);
+    }
     let replayed = line(world, &format!("runs replay {id} --db runs.db"));
     assert_eq!(replayed.code(), 0, "{}{}", replayed.stdout(), replayed.stderr());
     let exported = line(world, &format!("runs export {id} --db runs.db --output {id}.json"));
@@ -156,7 +174,7 @@ fn answer_from_the_record_is_the_answer_of_the_run() {
     let mut red = green();
     red["all_tests_passed"] = json!(false);
     for fields in [red, json!({})] {
-        let mut request = plan(&[fields.clone()]);
+        let mut request = plan(std::slice::from_ref(&fields));
         request["idempotency_key"] = json!(format!("k{fields}"));
         let (first, again) = (run(&world, &request), run(&world, &request));
         assert_eq!((first.code(), first.json()), (again.code(), again.json()));
