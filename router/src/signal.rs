@@ -30,14 +30,14 @@ pub use pattern::{SemverParts, pointer_parts};
 pub use rehash::rehash_text;
 pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
 
-#[cfg(test)]
-mod properties;
 mod acceptance;
 mod builtin;
 mod contract;
 mod evaluate;
 mod judge;
 mod number;
+#[cfg(test)]
+mod properties;
 mod registry;
 pub mod types;
 mod validator;

@@ -53,7 +53,9 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         contracts.find(|it| it.source == crate::signal::Source::File(file.clone()))
     });
     if own.is_none() && arguments.contract.is_some() {
-        return Err(unusable("the contract"));
+        // What is wrong with it is told.
+        let unreadable = registry.reports().iter().any(|report| report.unreadable);
+        return if unreadable { Err(unusable("the contract")) } else { Ok(Answer::No) };
     }
     let (id, version) = match (own, &arguments.id) {
         (Some(own), None) => {
@@ -62,14 +64,17 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         }
         (_, id) => (id.clone().unwrap_or_default(), arguments.version.clone()),
     };
-    let policy = arguments.policy.as_deref().map(read_policy).transpose()?;
-    let fields = read_fields(&arguments.fields)?;
+    let policy = match arguments.policy.as_deref().map(read_policy).transpose()? {
+        Some(None) => return Ok(Answer::No),
+        policy => policy.flatten(),
+    };
+    let Some(fields) = read_fields(&arguments.fields)? else { return Ok(Answer::No) };
     let contract = registry.get(&id, version.as_deref());
     if let (Some(policy), Some(contract), Some(file)) = (&policy, contract, &arguments.policy) {
         let findings = policy.findings_for(contract);
         if !findings.is_empty() {
             tell_findings(file, &findings);
-            return Err(unusable("the policy"));
+            return Ok(Answer::No);
         }
     }
     let now = Clock::System.now();
@@ -128,18 +133,18 @@ fn tell_findings(file: &Path, findings: &[Finding]) {
     }
 }
 
-fn read_policy(file: &Path) -> Result<AcceptancePolicy, Error> {
+/// Reads a policy. What is wrong with it is told, and then there is none.
+fn read_policy(file: &Path) -> Result<Option<AcceptancePolicy>, Error> {
     let bytes = files::read_bounded(file, AcceptancePolicy::MAX_BYTES).map_err(|error| {
         let message = format!("cannot read {}: {error}", file.display());
         Error::usage(message, "name an acceptance policy")
     })?;
-    AcceptancePolicy::read(&bytes).map_err(|findings| {
-        tell_findings(file, &findings);
-        unusable("the policy")
-    })
+    let read = AcceptancePolicy::read(&bytes);
+    Ok(read.map_err(|findings| tell_findings(file, &findings)).ok())
 }
 
-fn read_fields(name: &str) -> Result<Value, Error> {
+/// Reads what an adapter gave. What is no JSON is told, and then there is nothing.
+fn read_fields(name: &str) -> Result<Option<Value>, Error> {
     let bytes = match name {
         "-" => read_input(name, LIMITS)?,
         file => files::read_bounded(Path::new(file), LIMITS.bytes).map_err(|error| {
@@ -147,10 +152,11 @@ fn read_fields(name: &str) -> Result<Value, Error> {
             Error::usage(message, "name a file, or - for standard input")
         })?,
     };
-    json::parse(&bytes, LIMITS).map_err(|error| {
-        let message = format!("{name} is no JSON: {}: {error}", error.code());
-        Error::usage(message, error.hint())
-    })
+    let told = |error: json::Error| {
+        let text = format!("{name} is no JSON: {}: {error}; {}", error.code(), error.hint());
+        tell(&visible(&text));
+    };
+    Ok(json::parse(&bytes, LIMITS).map_err(told).ok())
 }
 
 fn write(
