@@ -4,11 +4,21 @@
 //! messages are those of the AiGentsy tools, so that either side's files are the other's too.
 
 mod declaration;
+mod entry;
 mod lint;
+pub mod manifest;
 mod pattern;
+pub mod pins;
+mod publisher;
 
 pub use declaration::{
     LIFECYCLE, REQUIRED, Unordered, contract_hash, input_schema_hash, without_comments,
 };
 pub use lint::{Finding, Severity, Wording, lint, shape};
 pub use pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case, semver_parts};
+
+pub use entry::{
+    CHANNELS, HASHED, Publication, STATUSES, bad_pointers, entry_form, entry_hash, entry_name,
+    entry_status, sign_entry, to_seconds,
+};
+pub use publisher::{Publishers, SignatureStatus, Trust, document, document_key};

@@ -52,7 +52,7 @@ pub fn play(name: &str, wanted: impl Fn(&str) -> bool, exceptions: &[Exception])
 }
 
 /// Says how a case differs from what was recorded.
-fn case_differs(case: &Value) -> Option<String> {
+pub fn case_differs(case: &Value) -> Option<String> {
     let world = World::new();
     let directory = world.path("case");
     fs::create_dir(&directory).unwrap();
