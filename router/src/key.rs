@@ -66,7 +66,9 @@ impl Error {
         match self {
             Self::File { .. } => "check the path, and that this user may use it",
             Self::Exposed { .. } => "chmod 600 the file; make a new key if others may have read it",
-            Self::Malformed { .. } => "make one with nexus-router interface keygen FILE or nexus-router contract keygen FILE",
+            Self::Malformed { .. } => {
+                "make one with nexus-router interface keygen FILE or nexus-router contract keygen FILE"
+            }
             Self::Randomness(_) => "look at the system's log",
         }
     }

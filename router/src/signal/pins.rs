@@ -46,6 +46,10 @@ impl PinFile {
     /// Everything that is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<String>> {
         let mut document = read_object(bytes).map_err(|error| vec![error.to_string()])?;
+        // A name that was mistyped must not cost the file that has it.
+        if !document.is_empty() && !document.contains_key(MEMBER) {
+            return Err(vec![format!("it has no {MEMBER}, so it is no pin file")]);
+        }
         let pins = document.get_mut(MEMBER).map(|pins| std::mem::replace(pins, Value::Null));
         let pins = match pins {
             None | Some(Value::Null) => Vec::new(),
@@ -263,8 +267,7 @@ fn lifecycle(wanted: Wanted<'_>, entry: &Object) -> (Option<&'static str>, Optio
         }
         (Some("deprecated"), newer) => {
             let newer = newer.unwrap_or("(none declared)");
-            let notice =
-                format!("WARNING: {id}@{version} is DEPRECATED. Replacement: {newer}");
+            let notice = format!("WARNING: {id}@{version} is DEPRECATED. Replacement: {newer}");
             (Some(DEPRECATED), Some(notice))
         }
         (Some("active"), Some(newer)) => {

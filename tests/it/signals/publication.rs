@@ -12,11 +12,13 @@ use serde_json::Value;
 use super::transcript::{Exception, case_differs, golden, play};
 use crate::support::World;
 
-const UNTIDY: &str = "pointers are checked: the documentation calls them adapter_id@semver (weak point 7)";
+const UNTIDY: &str =
+    "pointers are checked: the documentation calls them adapter_id@semver (weak point 7)";
 const UNCHECKED: &str = "names, versions and hashes are checked (weak point 7)";
 const NOTHING: &str = "yes must not mean that nothing was checked (weak point 7)";
 const OTHER_HASH: &str = "--hash is compared with the entry, and differs (weak point 6)";
-const NOT_SIGNED: &str = "a key is given, and the signature does not hold or is not there (weak point 6)";
+const NOT_SIGNED: &str =
+    "a key is given, and the signature does not hold or is not there (weak point 6)";
 const CHANGED: &str = "the entry or the manifest was changed after it was hashed (weak point 6)";
 
 #[test]
@@ -56,9 +58,8 @@ fn listing_is_that_of_the_peer() {
 }
 
 /// The cases of random manifests whose pin is made with a hash that no entry has.
-const RANDOM: [&str; 12] = [
-    "000", "001", "002", "004", "005", "006", "007", "009", "010", "011", "012", "014",
-];
+const RANDOM: [&str; 12] =
+    ["000", "001", "002", "004", "005", "006", "007", "009", "010", "011", "012", "014"];
 
 #[test]
 fn random_manifests_are_treated_as_by_the_peer() {
@@ -138,7 +139,8 @@ fn lists_read_as_those_of_the_peer() {
 fn hashes_and_signatures_are_those_of_the_peer() {
     let recorded = golden("hash_entries.json");
     let world = World::new();
-    let key = shop::key_of_seed(&world, recorded["keys"]["publisher_1"]["seed_hex"].as_str().unwrap());
+    let key =
+        shop::key_of_seed(&world, recorded["keys"]["publisher_1"]["seed_hex"].as_str().unwrap());
     let public = recorded["keys"]["publisher_1"]["public_key_base64"].as_str().unwrap();
     assert_eq!(key.public().to_base64(), public);
     for case in recorded["entries"].as_array().unwrap() {

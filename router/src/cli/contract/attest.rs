@@ -51,7 +51,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     {
         if !pointer.is_empty() && !is_pointer(pointer) {
             let message = format!("{option} is {pointer:?}, and leads nowhere");
-            return Err(Error::usage(message, "write ID@VERSION, such as acme.eval_suite.v0@1.2.0"));
+            return Err(Error::usage(
+                message,
+                "write ID@VERSION, such as acme.eval_suite.v0@1.2.0",
+            ));
         }
     }
     let time = environment.time().map_err(|message| Error::usage(message, "unset it"))?;

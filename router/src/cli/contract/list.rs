@@ -73,7 +73,9 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     });
     output.line(&text)?;
     if rows.iter().any(|row| matches!(row.hash, HashStatus::Mismatch { .. })) {
-        tell("warning: entries were changed after they were hashed; nexus-router contract manifest verify tells which");
+        tell(
+            "warning: entries were changed after they were hashed; nexus-router contract manifest verify tells which",
+        );
     }
     Ok(Answer::Yes)
 }
@@ -133,7 +135,10 @@ fn paragraph(entry: &Object, row: &Row, trust: &Trust) -> String {
     match status.as_str() {
         "deprecated" => line("advice", "deprecated — replacement encouraged for new work"),
         "revoked" => {
-            line("advice", "revoked — new adoption BLOCKED; replay of historical bundles unaffected");
+            line(
+                "advice",
+                "revoked — new adoption BLOCKED; replay of historical bundles unaffected",
+            );
         }
         "active" if is_replaced => {
             line("advice", "superseded — newer version available; adoption still allowed");

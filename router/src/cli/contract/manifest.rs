@@ -176,12 +176,11 @@ pub(super) fn read(path: &str) -> Result<Object, Unread> {
     if path.contains("://") {
         return Err(Unread::Remote(path.to_owned()));
     }
-    let bytes = files::read_bounded(Path::new(path), LIMITS.bytes).map_err(|error| {
-        match error.kind() {
+    let bytes =
+        files::read_bounded(Path::new(path), LIMITS.bytes).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unread::Missing(path.to_owned()),
             _ => Unread::Failed(path.to_owned(), error),
-        }
-    })?;
+        })?;
     read_object(&bytes).map_err(|error| Unread::Malformed(path.to_owned(), error))
 }
 
@@ -195,8 +194,7 @@ pub(super) fn tell_all(file: &str, wrong: &[String]) {
 /// Writes a finding as a command of GitHub workflows.
 pub(super) fn annotation(is_error: bool, file: &str, title: &str, message: &str) -> String {
     let escaped = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let property =
-        |text: &str| visible(&escaped(text).replace(':', "%3A").replace(',', "%2C"));
+    let property = |text: &str| visible(&escaped(text).replace(':', "%3A").replace(',', "%2C"));
     format!(
         "::{} file={},title={}::{}",
         if is_error { "error" } else { "warning" },

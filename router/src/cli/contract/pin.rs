@@ -77,7 +77,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     };
     let unwritten = |error: io::Error| {
         let message = format!("cannot write {}: {error}", arguments.out.display());
-        Error::usage(message, "check that its directory is there, and that this user may write there")
+        Error::usage(
+            message,
+            "check that its directory is there, and that this user may write there",
+        )
     };
     // Held until the end: of two who pin at once, neither must lose what the other pinned.
     let _alone = seize(&arguments.out).map_err(unwritten)?;

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use super::super::output::{Output, tell};
 use super::super::{Answer, Error};
 use super::manifest::{Unread, read, tell_all};
+use crate::clock::Clock;
 use crate::config::Environment;
 use crate::files;
 use crate::json::{Object, Value, to_indented};
 use crate::key::SigningKey;
-use crate::signal::manifest::{Freshness, Source, entries, manifest_hash, seal};
-use crate::signal::{bad_pointers, entry_form, entry_hash, entry_name, entry_status, sign_entry};
+use crate::signal::manifest::{Freshness, Rules, Source, entries, manifest_hash, seal, verify};
+use crate::signal::{
+    Severity, Trust, bad_pointers, entry_form, entry_hash, entry_name, entry_status, sign_entry,
+};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
@@ -82,7 +85,8 @@ impl Arguments {
             Source::Entry(entry) => self.sign_one(entry, key),
             Source::Manifest(manifest) => self.sign_manifest(manifest, key),
             Source::Declaration(_) => Err(vec![
-                "it is no entry; nexus-router contract attest writes the entry of a contract".to_owned(),
+                "it is no entry; nexus-router contract attest writes the entry of a contract"
+                    .to_owned(),
             ]),
         }
     }
@@ -97,16 +101,17 @@ impl Arguments {
         if entry.contains_key("entry_signature")
             && entry.get("entry_hash").and_then(Value::as_str) != Some(&entry_hash(&entry))
         {
-            wrong.push("it was signed, and changed since; take entry_signature out of it".to_owned());
+            wrong.push(
+                "it was signed, and changed since; take entry_signature out of it".to_owned(),
+            );
         }
         if !wrong.is_empty() {
             let name = entry_name(&entry);
             return Err(wrong.into_iter().map(|wrong| format!("{name}: {wrong}")).collect());
         }
-        for (key, value) in [
-            ("publisher_id", &self.publisher_id),
-            ("publisher_key_id", &self.publisher_key_id),
-        ] {
+        for (key, value) in
+            [("publisher_id", &self.publisher_id), ("publisher_key_id", &self.publisher_key_id)]
+        {
             if let Some(value) = value {
                 entry.insert(key, value.as_str());
             }
@@ -119,9 +124,8 @@ impl Arguments {
     fn sign_manifest(&self, mut manifest: Object, key: &SigningKey) -> Result<Object, Vec<String>> {
         entries(&manifest)?;
         let (publisher, key_id) = (self.publisher_id.as_deref(), self.publisher_key_id.as_deref());
-        let said = |object: &Object, key: &str| {
-            object.get(key).and_then(Value::as_str).map(str::to_owned)
-        };
+        let said =
+            |object: &Object, key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
         let is_of = |object: &Object| {
             publisher.is_none_or(|it| said(object, "publisher_id").as_deref() == Some(it))
                 && key_id.is_none_or(|it| said(object, "publisher_key_id").as_deref() == Some(it))
@@ -145,6 +149,15 @@ impl Arguments {
         if is_of(&manifest) {
             let freshness = Freshness::of(&manifest)?;
             seal(&mut manifest, key, freshness.as_ref());
+            // Whoever signs a list says that everything in it is as it should be.
+            let report = verify(&manifest, &Rules::plain(&Trust::Nobody, Clock::System.now()))?;
+            let wrong: Vec<String> = (report.findings.into_iter())
+                .filter(|it| it.severity == Severity::Error && it.pointer.starts_with("/contracts"))
+                .map(|finding| finding.message)
+                .collect();
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
         } else if let Some(hash) = said(&manifest, "manifest_hash")
             && manifest_hash(&manifest, &entries(&manifest)?) != hash
         {

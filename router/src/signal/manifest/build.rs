@@ -83,14 +83,14 @@ impl<'a> Builder<'a> {
                 Ok(entries) => {
                     entries.into_iter().for_each(|entry| self.add_entry(from, entry.clone()));
                 }
-                Err(wrong) => wrong.iter().for_each(|wrong| self.refuse(from, wrong)),
+                Err(wrong) => wrong.into_iter().for_each(|wrong| self.refuse(from, wrong)),
             },
         }
     }
 
     /// Tells of a file that cannot be read.
-    pub fn refuse(&mut self, from: &str, message: impl ToString) {
-        self.problems.push(Problem { from: from.to_owned(), message: message.to_string() });
+    pub fn refuse(&mut self, from: &str, message: impl Into<String>) {
+        self.problems.push(Problem { from: from.to_owned(), message: message.into() });
     }
 
     /// Signs what was taken.
@@ -117,11 +117,10 @@ impl<'a> Builder<'a> {
     /// Holds the whole to the rules that others will hold it to. Signatures of others were looked at already.
     fn judge(&mut self, manifest: &Object, freshness: &Freshness) {
         let now = Timestamp::parse(&freshness.generated_at).unwrap_or(Timestamp::from_millis(0));
-        let rules =
-            Rules { previous: self.previous, ..Rules::plain(&Trust::Nobody, now) };
+        let rules = Rules { previous: self.previous, ..Rules::plain(&Trust::Nobody, now) };
         let report = match verify(manifest, &rules) {
             Ok(report) => report,
-            Err(wrong) => return wrong.iter().for_each(|wrong| self.refuse("", wrong)),
+            Err(wrong) => return wrong.into_iter().for_each(|wrong| self.refuse("", wrong)),
         };
         for finding in report.findings {
             match finding.severity {
@@ -136,12 +135,13 @@ impl<'a> Builder<'a> {
     fn look_back(&mut self, previous: &'a Object) {
         let entries = match entries(previous) {
             Ok(entries) => entries,
-            Err(wrong) => return wrong.iter().for_each(|wrong| self.refuse("previous", wrong)),
+            Err(wrong) => {
+                return wrong.into_iter().for_each(|wrong| self.refuse("previous", wrong));
+            }
         };
         let own = Trust::Key(Some(self.key.public()));
-        let holds = |trust: &Trust| {
-            check_top(previous, &entries, trust).signature == SignatureStatus::Ok
-        };
+        let holds =
+            |trust: &Trust| check_top(previous, &entries, trust).signature == SignatureStatus::Ok;
         if !holds(&own) && !holds(self.trust) {
             let message = "the previous manifest is signed with another key; name that of its publisher with \
                            --publishers if the key was changed";
@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
         let findings = lint(declaration);
         let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
         let before = self.problems.len();
-        errors.for_each(|finding| self.refuse(from, &finding.message));
+        errors.for_each(|finding| self.refuse(from, finding.message.as_str()));
         if self.problems.len() > before {
             return;
         }
@@ -216,10 +216,9 @@ impl<'a> Builder<'a> {
             let status = check_row(0, &entry, trust).signature;
             match status {
                 SignatureStatus::Ok => {}
-                SignatureStatus::NoPublicKey => self.notes.push(format!(
-                    "{name}: kept as its publisher signed it; {}",
-                    status.meaning()
-                )),
+                SignatureStatus::NoPublicKey => self
+                    .notes
+                    .push(format!("{name}: kept as its publisher signed it; {}", status.meaning())),
                 _ => self.refuse(from, format!("{name}: {}", status.meaning())),
             }
         }
@@ -242,7 +241,9 @@ impl<'a> Builder<'a> {
         let name = entry_name(&entry);
         let message = match there.get("contract_hash") == entry.get("contract_hash") {
             true => format!("{name}: {other} says something else of it; leave one of the two out"),
-            false => format!("{name}: {other} has another contract of this version; raise one of the two"),
+            false => format!(
+                "{name}: {other} has another contract of this version; raise one of the two"
+            ),
         };
         self.refuse(from, message);
     }

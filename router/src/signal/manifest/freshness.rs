@@ -172,10 +172,14 @@ pub(super) fn compare(
     let signature = told.and_then(|told| told.get("signature"));
     // A key that was retired since was good when the previous manifest was taken.
     if trust.judge(previous, before.message(hash).as_bytes(), signature) == SignatureStatus::Bad {
-        return findings.push(at("the signature of the previous manifest does not hold".to_owned()));
+        return findings
+            .push(at("the signature of the previous manifest does not hold".to_owned()));
     }
     let Some(present) = present else {
-        let message = format!("the previous manifest has the sequence {}; this one has none", before.sequence);
+        let message = format!(
+            "the previous manifest has the sequence {}; this one has none",
+            before.sequence
+        );
         return findings.push(at(message));
     };
     let own = text(manifest, "manifest_hash").unwrap_or_default();
@@ -186,7 +190,8 @@ pub(super) fn compare(
         );
         findings.push(at(message));
     } else if present.sequence == before.sequence && own != hash {
-        let message = format!("two manifests have the sequence {}: {own} and {hash}", present.sequence);
+        let message =
+            format!("two manifests have the sequence {}: {own} and {hash}", present.sequence);
         findings.push(at(message));
     } else if present.sequence == before.sequence.saturating_add(1)
         && present.previous_manifest_hash.as_deref() != Some(hash)

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use super::super::Finding;
 use super::super::Severity;
-use super::super::entry::{
-    bad_pointers, entry_form, entry_hash, entry_name, entry_status, text,
-};
+use super::super::entry::{bad_pointers, entry_form, entry_hash, entry_name, entry_status, text};
 use super::super::publisher::{SignatureStatus, Trust};
 use super::freshness::{self, FreshnessReport};
 use super::{entries, manifest_hash};
@@ -153,7 +151,8 @@ pub fn verify(manifest: &Object, rules: &Rules<'_>) -> Result<Report, Vec<String
     let freshness = freshness::check(manifest, rules.trust, rules.now, &mut findings);
     let sequence = freshness.freshness.as_ref().map(|it| it.sequence);
     if rules.require_freshness && !manifest.contains_key(freshness::MEMBER) {
-        let message = "it does not say how fresh it is; build it with nexus-router contract manifest build";
+        let message =
+            "it does not say how fresh it is; build it with nexus-router contract manifest build";
         findings.push(Finding::error("/freshness", message));
     }
     if let Some(least) = rules.min_sequence.filter(|least| sequence.is_none_or(|it| it < *least)) {
@@ -219,9 +218,9 @@ fn rows(entries: &[&Object], trust: &Trust) -> Vec<Row> {
             .map(|(part, entries)| (part * size, entries))
             .map(|(from, part)| (from, part, scope.spawn(move || check(from, part))))
             .collect();
-        let joined = parts.into_iter().flat_map(|(from, part, thread)| {
-            thread.join().unwrap_or_else(|_| check(from, part))
-        });
+        let joined = parts
+            .into_iter()
+            .flat_map(|(from, part, thread)| thread.join().unwrap_or_else(|_| check(from, part)));
         joined.collect()
     })
 }
@@ -322,8 +321,7 @@ fn graph(entries: &[&Object], findings: &mut Vec<Finding>) {
             let pointer = text(entry, "replaced_by").filter(|it| !it.is_empty())?;
             let place = places.get(pointer).copied();
             if place.is_none() && bad_pointers(entry).is_empty() {
-                let message =
-                    format!("{}: {pointer} is not in the manifest", entry_name(entry));
+                let message = format!("{}: {pointer} is not in the manifest", entry_name(entry));
                 let pointer = format!("/contracts/{index}/replaced_by");
                 findings.push(Finding::warning(pointer, message));
             }
@@ -349,9 +347,8 @@ fn graph(entries: &[&Object], findings: &mut Vec<Finding>) {
 /// Finds what became of entries that it must not become: another contract, or one that is good again.
 fn history(present: &[&Object], previous: &Object, findings: &mut Vec<Finding>) {
     let Ok(before) = entries(previous) else { return };
-    let now: HashMap<String, (usize, &Object)> = (present.iter().enumerate())
-        .map(|(at, entry)| (entry_name(entry), (at, *entry)))
-        .collect();
+    let now: HashMap<String, (usize, &Object)> =
+        (present.iter().enumerate()).map(|(at, entry)| (entry_name(entry), (at, *entry))).collect();
     for old in before {
         let name = entry_name(old);
         let was_revoked = entry_status(old) == Some("revoked");

@@ -54,11 +54,17 @@ impl Shop {
         })
     }
 
-    /// Runs a verb that must say yes.
-    pub fn yes(&self, words: &[&str]) -> Run {
+    /// Runs a verb that must say yes, and returns what it prints.
+    pub fn yes(&self, words: &[&str]) -> String {
         let run = self.run(words);
         assert_eq!(run.code(), 0, "{words:?}: {}{}", run.stdout(), run.stderr());
-        run
+        run.stdout()
+    }
+
+    /// Verifies a manifest in the form for programs, and returns what it says with the exit code.
+    pub fn verify(&self, manifest: &str, words: &[&str]) -> (i32, Value) {
+        let run = self.run(&[&["manifest", "verify", manifest], words].concat());
+        (run.code(), run.json())
     }
 
     /// Runs a verb that must say no, and returns everything that it says.

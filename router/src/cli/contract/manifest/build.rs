@@ -82,14 +82,15 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         Error::usage(message, "name files or directories of contracts")
     })?;
     if files.is_empty() {
-        let hint = "contracts in directories are named adapter_contract.json or *.adapter_contract.json";
+        let hint =
+            "contracts in directories are named adapter_contract.json or *.adapter_contract.json";
         return Err(Error::usage("there are no contracts", hint));
     }
     for file in files {
         let from = file.display().to_string();
         match read(&from) {
             Ok(document) => builder.add(&from, Source::of(document)),
-            Err(Unread::Malformed(_, error)) => builder.refuse(&from, error),
+            Err(Unread::Malformed(_, error)) => builder.refuse(&from, error.to_string()),
             Err(unread) => return Err(unread.into()),
         }
     }
@@ -107,13 +108,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
 }
 
 impl Arguments {
-    fn freshness(
-        &self,
-        now: Timestamp,
-        previous: Option<&Object>,
-    ) -> Result<Freshness, Error> {
+    fn freshness(&self, now: Timestamp, previous: Option<&Object>) -> Result<Freshness, Error> {
         let wrong = |wrong: Vec<String>| {
-            let hint = "name a manifest that nexus-router contract manifest verify holds to be good";
+            let hint =
+                "name a manifest that nexus-router contract manifest verify holds to be good";
             Error::usage(format!("the previous manifest: {}", wrong.join("; ")), hint)
         };
         let before = previous.map(Freshness::of).transpose().map_err(wrong)?.flatten();
@@ -150,7 +148,9 @@ impl Arguments {
             tell(&visible(&format!("warning: {note}")));
         }
         if freshness.expires_at.is_none() {
-            tell("hint: this manifest is good for ever; --valid-for DAYS bounds how long an old one can be shown");
+            tell(
+                "hint: this manifest is good for ever; --valid-for DAYS bounds how long an old one can be shown",
+            );
         }
         let text = format!("{}\n", to_indented(&built.manifest.clone().into()));
         let mut output = Output::new(environment);

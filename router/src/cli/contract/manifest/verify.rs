@@ -64,7 +64,9 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 
 impl Held {
     /// Reads the manifest that was taken before. What is wrong with it is told.
-    pub(in crate::cli::contract) fn previous(&self) -> Result<Result<Option<Object>, Answer>, Error> {
+    pub(in crate::cli::contract) fn previous(
+        &self,
+    ) -> Result<Result<Option<Object>, Answer>, Error> {
         match self.previous.as_deref().map(read).transpose() {
             Ok(previous) => Ok(Ok(previous)),
             Err(unread) => unread.answer().map(Err),
@@ -151,7 +153,9 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
                 output.line(&visible(&line))?;
             }
             if !trust.is_somebody() {
-                tell("hint: give --public-key-base64 or --publishers, and --require-signature where it matters");
+                tell(
+                    "hint: give --public-key-base64 or --publishers, and --require-signature where it matters",
+                );
             }
         }
         Format::Github => {

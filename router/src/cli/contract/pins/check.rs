@@ -43,7 +43,8 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let Some(trust) = arguments.keys.trust()? else { return Ok(Answer::No) };
     if !trust.is_somebody() {
-        let hint = "give --public-key-base64 or --publishers: what nobody signed is not let through";
+        let hint =
+            "give --public-key-base64 or --publishers: what nobody signed is not let through";
         return Err(Error::usage("there is no key to check signatures with", hint));
     }
     let pins_shown = arguments.pins.display().to_string();
