@@ -2,7 +2,7 @@
 //!
 //! A key is a PKCS#8 file as `openssl genpkey -algorithm ed25519` writes it. A public key is written as `ed25519:`
 //! and the base64 of its 32 bytes, a signature as the base64 of its 64. The AiGentsy tools leave out the `ed25519:`, and read
-//! base64 [leniently](lenient).
+//! base64 leniently.
 
 mod lenient;
 
