@@ -1,7 +1,7 @@
 //! The command line: a clap enum, and one place that turns errors into exit codes.
 //!
-//! Exit codes: 0 yes, 1 no, 2 could not answer, 3 a run waits for an approval. Data goes to standard output, everything else to
-//! standard error.
+//! Exit codes: 0 yes, 1 no, 2 could not answer, 3 a run waits for an approval, or a contract is revoked. Data goes to
+//! standard output, everything else to standard error.
 
 mod adapter;
 mod approvals;
@@ -120,6 +120,8 @@ enum Answer {
     No,
     /// It is not known yet: a run waits for an approval.
     Waits,
+    /// What was asked for is revoked.
+    Revoked,
 }
 
 /// Why there is no answer.
@@ -244,7 +246,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        Ok(Answer::Waits) => ExitCode::from(3),
+        Ok(Answer::Waits | Answer::Revoked) => ExitCode::from(3),
         Err(error) => {
             report(&error);
             ExitCode::from(2)

@@ -18,6 +18,8 @@ mod toml_value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::clock::{Clock, Timestamp};
+
 pub use error::{Error, Origin, Problem};
 pub use file::ConfigFile;
 pub use listener::{Listener, TlsFiles};
@@ -45,6 +47,10 @@ pub const DATA_DIR_VARIABLE: &str = "NEXUS_ROUTER_DATA_DIR";
 pub const TOKEN_VARIABLE: &str = "NEXUS_ROUTER_TOKEN";
 /// The environment variable that names the directory of signal contracts. The AiGentsy runtime has it, too.
 pub const SIGNALS_VARIABLE: &str = "AIGENTSY_ADAPTER_CONTRACTS_DIR";
+/// The environment variable that holds the time to write into what is made, as other programs have it too.
+pub const EPOCH_VARIABLE: &str = "SOURCE_DATE_EPOCH";
+/// The last second that has a text of four digits for the year.
+const LAST_SECOND: i64 = 253_402_300_799;
 /// The prefix of environment variables that stand for a key of `router.toml`:
 /// `NEXUS_ROUTER__SERVER__CONNECTIONS`, `NEXUS_ROUTER__LISTENERS__0__ADDRESS`.
 pub const OVERRIDE_PREFIX: &str = document::PREFIX;
@@ -79,6 +85,9 @@ pub struct Environment {
     pub library_path: Option<OsString>,
     /// The terminal asks for no colours.
     pub no_color: bool,
+    /// The time that stands in what is made, in seconds since 1970, if it is not to be that of the clock; see
+    /// [`time`](Self::time).
+    pub source_date_epoch: Option<String>,
 }
 
 impl Environment {
@@ -116,7 +125,23 @@ impl Environment {
             program_path: list("PATH").unwrap_or_default(),
             library_path: variable("LD_LIBRARY_PATH"),
             no_color: variable("NO_COLOR").is_some(),
+            source_date_epoch: variable(EPOCH_VARIABLE)
+                .map(|seconds| seconds.to_string_lossy().into_owned()),
         }
+    }
+
+    /// Returns the time to write into what is made: that of `SOURCE_DATE_EPOCH`, so that it can be made again, or now. What
+    /// is checked is held to the clock alone.
+    ///
+    /// # Errors
+    /// When the variable is set and is no time.
+    pub fn time(&self) -> Result<Timestamp, String> {
+        let Some(seconds) = &self.source_date_epoch else { return Ok(Clock::System.now()) };
+        let digits = seconds.bytes().all(|byte| byte.is_ascii_digit());
+        let parsed = seconds.parse::<i64>().ok().filter(|it| digits && *it <= LAST_SECOND);
+        parsed.map(|seconds| Timestamp::from_millis(seconds * 1000)).ok_or_else(|| {
+            format!("{EPOCH_VARIABLE} is {seconds:?}, and must be the seconds since 1970")
+        })
     }
 }
 
@@ -138,6 +163,7 @@ impl std::fmt::Debug for Environment {
             .field("program_path", &self.program_path)
             .field("library_path", &self.library_path)
             .field("no_color", &self.no_color)
+            .field("source_date_epoch", &self.source_date_epoch)
             .finish()
     }
 }

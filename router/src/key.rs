@@ -1,7 +1,10 @@
 //! Ed25519 keys and signatures: in files that only their owner reads, and as text.
 //!
 //! A key is a PKCS#8 file as `openssl genpkey -algorithm ed25519` writes it. A public key is written as `ed25519:`
-//! and the base64 of its 32 bytes, a signature as the base64 of its 64.
+//! and the base64 of its 32 bytes, a signature as the base64 of its 64. The AiGentsy tools leave out the `ed25519:`, and read
+//! base64 leniently.
+
+mod lenient;
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -16,6 +19,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 
+use crate::digest::Digest;
 use crate::files;
 
 /// What stands before the base64 of a public key.
@@ -62,7 +66,9 @@ impl Error {
         match self {
             Self::File { .. } => "check the path, and that this user may use it",
             Self::Exposed { .. } => "chmod 600 the file; make a new key if others may have read it",
-            Self::Malformed { .. } => "make one with nexus-router interface keygen FILE",
+            Self::Malformed { .. } => {
+                "make one with nexus-router interface keygen FILE or nexus-router contract keygen FILE"
+            }
             Self::Randomness(_) => "look at the system's log",
         }
     }
@@ -154,6 +160,26 @@ impl PublicKey {
     pub fn verifies(&self, message: &[u8], signature: &Signature) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, &signature.0).is_ok()
     }
+
+    /// Returns the base64 of its 32 bytes alone, as the AiGentsy tools write keys.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(self.0)
+    }
+
+    /// Reads a key as the AiGentsy tools do: base64 in which foreign characters are passed over. The form of this
+    /// program, which begins with `ed25519:`, is understood too.
+    #[must_use]
+    pub fn from_lenient(text: &str) -> Option<Self> {
+        let bytes = lenient::decode(text.strip_prefix(PREFIX).unwrap_or(text))?;
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Returns a name for this key that follows from its bytes.
+    #[must_use]
+    pub fn key_id(&self) -> String {
+        format!("ed25519_{}", &Digest::of(&self.0).to_string()[..16])
+    }
 }
 
 impl fmt::Display for PublicKey {
@@ -175,6 +201,14 @@ impl FromStr for PublicKey {
         let wrong = ParseError("a public key is ed25519: and the base64 of 32 bytes");
         let bytes = text.strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
         bytes.and_then(|bytes| bytes.try_into().ok()).map(Self).ok_or(wrong)
+    }
+}
+
+impl Signature {
+    /// Reads a signature as the AiGentsy tools do: base64 in which foreign characters are passed over.
+    #[must_use]
+    pub fn from_lenient(text: &str) -> Option<Self> {
+        lenient::decode(text)?.try_into().ok().map(Self)
     }
 }
 

@@ -3,49 +3,55 @@
 //! A contract is a JSON object that anyone can write, a *declaration*, bound by two hashes. Hashes, signatures and
 //! messages are those of the AiGentsy tools, so that either side's files are the other's too.
 
-mod declaration;
-mod lint;
-mod pattern;
-
-pub use declaration::{
-    LIFECYCLE, REQUIRED, Unordered, contract_hash, input_schema_hash, without_comments,
-};
-pub use lint::{Finding, Severity, Wording, lint, shape};
-pub use pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case, semver_parts};
-
+mod acceptance;
+mod builtin;
 mod bump;
 mod compare;
 mod compatibility;
+mod contract;
+mod declaration;
+mod entry;
+mod evaluate;
 mod graph;
+mod judge;
+mod lint;
+pub mod manifest;
+mod number;
+mod pattern;
+pub mod pins;
+#[cfg(test)]
+mod properties;
+mod publisher;
+mod registry;
 mod rehash;
 mod same;
 mod scaffold;
-
-pub use bump::{BumpError, bump};
-pub use compare::{Difference, differences};
-pub use compatibility::{Change, Compatibility, Step};
-pub use declaration::{LIMITS, ReadError, read, rehash};
-pub use graph::{Kinship, Member};
-pub use pattern::{SemverParts, pointer_parts};
-pub use rehash::rehash_text;
-pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
-
-mod acceptance;
-mod builtin;
-mod contract;
-mod evaluate;
-mod judge;
-mod number;
-#[cfg(test)]
-mod properties;
-mod registry;
 pub mod types;
 mod validator;
 
 pub use acceptance::{AcceptancePolicy, Action, Condition, Decision, Op, Rule, decide};
 pub use builtin::builtins;
+pub use bump::{BumpError, bump};
+pub use compare::{Difference, differences};
+pub use compatibility::{Change, Compatibility, Step};
 pub use contract::{Contract, Lifecycle, Source};
+pub use declaration::{
+    LIFECYCLE, LIMITS, REQUIRED, ReadError, Unordered, contract_hash, input_schema_hash, read,
+    rehash, without_comments,
+};
+pub use entry::{
+    CHANNELS, HASHED, Publication, STATUSES, bad_pointers, entry_form, entry_hash, entry_name,
+    entry_status, sign_entry, to_seconds,
+};
 pub use evaluate::{Evaluation, LifecycleWarning, ValidationResult, evaluate};
+pub use graph::{Kinship, Member};
 pub use judge::Judge;
+pub use lint::{Finding, Severity, Wording, lint, shape};
+pub use pattern::{
+    SemverParts, is_hash, is_id, is_pointer, is_semver, is_snake_case, pointer_parts, semver_parts,
+};
+pub use publisher::{Publishers, SignatureStatus, Trust, document, document_key};
 pub use registry::{EXTENSION, Registry, Report, files_in};
+pub use rehash::rehash_text;
+pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
 pub use validator::{Reason, Rejection, UnknownValidator, Validator};
