@@ -12,3 +12,5 @@ pub use declaration::{
 };
 pub use lint::{Finding, Severity, Wording, lint, shape};
 pub use pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case, semver_parts};
+
+pub mod bundle;
