@@ -210,13 +210,18 @@ mod tests {
         }
     }
 
+    /// Returns a place in a tree of the tests.
+    fn place(number: u64) -> usize {
+        usize::try_from(number).unwrap()
+    }
+
     #[test]
     fn roots_are_as_defined_at_every_size() {
         let tree = tree(70);
         for size in 0..=70 {
-            let defined = defined(&tree.leaves()[..size as usize]);
+            let defined = defined(&tree.leaves()[..place(size)]);
             assert_eq!(root_at(&tree, size).unwrap(), defined);
-            assert_eq!(root(tree.leaves()[..size as usize].iter().copied()), defined);
+            assert_eq!(root(tree.leaves()[..place(size)].iter().copied()), defined);
             let range = Range::read(&tree, size).unwrap();
             assert_eq!(range.root(), defined);
             let again = Range::from_parts(size, range.nodes().to_vec()).unwrap();
@@ -231,7 +236,7 @@ mod tests {
         for size in 1..=40 {
             let root = root_at(&tree, size).unwrap();
             for index in 0..size {
-                let leaf = tree.leaves()[index as usize];
+                let leaf = tree.leaves()[place(index)];
                 let proof = inclusion(&tree, index, size).unwrap().unwrap();
                 assert!(verify_inclusion(&leaf, index, size, &proof, &root), "{index} of {size}");
                 for other in (0..size + 2).filter(|other| *other != index) {
@@ -259,7 +264,7 @@ mod tests {
                 let holds = |old: u64, new: u64, of: &Digest, to: &Digest, proof: &[Digest]| {
                     verify_consistency(old, new, of, to, proof)
                 };
-                let (of, to) = (&roots[old as usize], &roots[new as usize]);
+                let (of, to) = (&roots[place(old)], &roots[place(new)]);
                 assert!(holds(old, new, of, to, &proof), "{old} of {new}");
                 assert!(!holds(old, new, &leaf(b"other"), to, &proof));
                 assert!(old == 0 || !holds(old, new, of, &leaf(b"other"), &proof));

@@ -15,6 +15,7 @@ mod policy;
 mod python;
 mod receipt;
 mod replay;
+mod run;
 mod strict;
 mod swarm;
 
@@ -31,6 +32,7 @@ pub use log::{Error as LogError, Log};
 pub use policy::replay as replay_policy;
 pub use receipt::{anchor_receipt, attestation_holds};
 pub use replay::{bundle as replay, evaluation as replay_evaluation, schema};
+pub use run::{RunError, of_run};
 pub use strict::values_fit;
 
 /// How large a bundle may be.

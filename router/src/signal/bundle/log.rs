@@ -69,7 +69,7 @@ impl Error {
                 "restore the directory of the log from a copy; never continue it without its leaves"
             }
             Self::Key { .. } => {
-                "name the key of the log with --key, or another directory with --log"
+                "name the key of the log with --key, or another directory with --log-dir"
             }
             Self::Draft { .. } => "look at the events and proofs of the run",
         }

@@ -40,7 +40,8 @@ pub(super) fn coverage(bundle: &Value) -> Object {
         match policy.get("required_signed_event_types").and_then(Value::as_array) {
             Some(types) => required = types.to_vec(),
             None => {
-                errors.push("designation malformed: required_signed_event_types missing".to_owned())
+                errors
+                    .push("designation malformed: required_signed_event_types missing".to_owned());
             }
         }
         per_type = covered(bundle, &required, &directory, &mut errors);
