@@ -181,6 +181,7 @@ fn report(bundle: &Value, steps: Steps, reason: Option<&str>) -> Report {
     let count = |key: &str| match bundle.get(key) {
         Some(Value::Array(items)) => items.len(),
         Some(Value::Object(object)) => object.len(),
+        Some(Value::String(text)) => text.chars().count(),
         _ => 0,
     };
     let mut value = Object::with_capacity(11);

@@ -8,13 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{event, python};
 use crate::clock::Timestamp;
-use crate::json::{Object, Value};
+use crate::json::{Object, Value, to_repr};
 use crate::key::{PublicKey, Signature};
-use crate::python_text;
 
 /// What came of the signature of one event.
 pub(super) struct Outcome {
-    pub key_id: Option<String>,
+    pub key_id: Option<Value>,
     /// Whether it is signed, and if so whether the signature holds.
     pub passed: Option<bool>,
     pub reason: String,
@@ -83,48 +82,55 @@ pub(super) fn check(event: &Value, directory: &Directory<'_>, swarm: bool) -> Ou
         let reason = "actor_signature missing key_id".to_owned();
         return Outcome { key_id: None, passed: Some(false), reason };
     };
-    let key_id = python::text(key_id);
-    let reason = holds(event, signature, &key_id, directory, swarm).err();
+    let reason = holds(event, signature, key_id, directory, swarm).err();
     Outcome {
         passed: Some(reason.is_none()),
         reason: reason.unwrap_or_default(),
-        key_id: Some(key_id),
+        key_id: Some(key_id.clone()),
     }
 }
 
 fn holds(
     event: &Object,
     signature: &Value,
-    key_id: &str,
+    key_id: &Value,
     directory: &Directory<'_>,
     swarm: bool,
 ) -> Result<(), String> {
-    let shown = python_text::repr_str(key_id);
+    let shown = to_repr(key_id);
+    let key_id = key_id.as_str().unwrap_or_default();
     let entry = directory
         .0
         .get(key_id)
         .and_then(|entry| entry.as_object())
         .ok_or_else(|| format!("key_id {shown} not in bundle.key_directory"))?;
     let text = |object: &Object, key: &str| object.get(key).map(python::text).unwrap_or_default();
-    let revoked = entry.get("revoked_at").filter(|it| python::truthy(Some(it)));
+    let revoked = entry.get("revoked_at").filter(|it| !it.is_null());
     let status = entry.get("status").filter(|it| python::truthy(Some(it)));
     if let Some(status) = status.filter(|it| swarm && it.as_str() != Some("active"))
         && revoked.is_none()
     {
-        let status = crate::json::to_repr(status);
+        let status = to_repr(status);
         return Err(format!("lifecycle malformed: status={status} with no revoked_at"));
     }
     let (issued, at) = (text(entry, "issued_at"), text(event, "timestamp"));
     let until = revoked.map(python::text);
+    // What is no text is no time, and a key that was revoked at no time was never valid.
+    let is_text = |value: Option<&Value>| value.is_some_and(|it| it.as_str().is_some());
     let valid = !issued.is_empty()
         && !at.is_empty()
+        && is_text(entry.get("issued_at"))
+        && is_text(event.get("timestamp"))
         && compare(&issued, &at).is_le()
-        && until.as_ref().is_none_or(|until| compare(&at, until).is_lt());
+        && until.as_ref().is_none_or(|until| is_text(revoked) && compare(&at, until).is_lt());
     if !valid {
         let until = until.unwrap_or_else(|| "None".to_owned());
         return Err(format!(
             "key {shown} not valid at event timestamp (issued_at={issued}, revoked_at={until}, event_ts={at})"
         ));
+    }
+    if let Some(missing) = event::HASHED.into_iter().find(|key| !event.contains_key(key)) {
+        return Err(format!("verify error: '{missing}'"));
     }
     let key = bytes::<32>(entry.get("public_key_base64"), "public key")?;
     let signature = bytes::<64>(Some(signature), "signature")?;
@@ -135,9 +141,9 @@ fn holds(
     if !key.verifies(event::signed_text(event, key_id).as_bytes(), &signature) {
         return Err("Ed25519 signature does not verify".to_owned());
     }
-    let (owner, actor) = (text(entry, "actor_id"), text(event, "actor_id"));
+    let [owner, actor] = [entry.get("actor_id"), event.get("actor_id")];
     if owner != actor {
-        let [owner, actor] = [owner, actor].map(|it| python_text::repr_str(&it));
+        let [owner, actor] = [owner, actor].map(|it| it.map_or_else(|| "None".to_owned(), to_repr));
         return Err(format!(
             "actor/key mismatch: key {shown} is registered to actor {owner} but the event claims actor {actor}. The \
              signature verifies cryptographically against the key but the binding is wrong (substitution attempt)."
@@ -156,7 +162,13 @@ fn compare(one: &str, two: &str) -> Ordering {
 
 /// Reads base64 of so many bytes.
 fn bytes<const N: usize>(value: Option<&Value>, what: &str) -> Result<[u8; N], String> {
-    let text = value.and_then(Value::as_str).unwrap_or_default();
+    let value = value.ok_or("verify error: 'public_key_base64'")?;
+    let text = value.as_str().ok_or_else(|| {
+        let found = python::type_name(value);
+        format!(
+            "verify error: argument should be a bytes-like object or ASCII string, not '{found}'"
+        )
+    })?;
     let bytes = STANDARD.decode(text).map_err(|error| {
         match error {
             base64::DecodeError::InvalidByte(..) => "verify error: Only base64 data is allowed",

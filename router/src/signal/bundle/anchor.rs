@@ -144,16 +144,9 @@ pub(super) fn binding(bundle: &Value) -> Binding {
     let Some(block) = bundle.get("merkle_inclusion").filter(|it| python::truthy(Some(it))) else {
         return Binding::Unclaimed;
     };
-    if is_proof(block) && Inclusion::read(block).is_none() {
-        return Binding::Unclaimed;
-    }
-    let Some(claimed) = block.get("leaf_hash").filter(|it| python::truthy(Some(it))) else {
-        return Binding::Unclaimed;
-    };
     // A leaf is compared as text: no other text than that of its hash names it.
-    let Some(wanted) = claimed.as_str().filter(|text| !has_upper(text)).and(hash(claimed)) else {
-        return Binding::Unbound;
-    };
+    let claimed = block.get("leaf_hash").filter(|it| !it.as_str().is_some_and(has_upper));
+    let Some(wanted) = claimed.and_then(hash) else { return Binding::Unbound };
     let mut found = Binding::Unbound;
     for (index, event) in event::all(bundle).iter().enumerate() {
         if event::leaf(event) == Some(wanted) {
@@ -173,7 +166,8 @@ pub(super) fn cross_reference(bundle: &Value) -> Object {
     let (mut passed, mut skipped, mut bound) = (false, true, Binding::Unclaimed);
     if let Some((block, head)) = block.zip(head) {
         skipped = false;
-        bound = binding(bundle);
+        let malformed = is_proof(block) && Inclusion::read(block).is_none();
+        bound = if malformed { Binding::Unclaimed } else { binding(bundle) };
         let root = block.get("merkle_root").and_then(Value::as_str);
         let same = root.is_some() && root == head.get("root_hash").and_then(Value::as_str);
         passed = same && matches!(bound, Binding::Bound(_));

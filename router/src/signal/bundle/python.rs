@@ -22,6 +22,19 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| to_repr(value), str::to_owned)
 }
 
+/// Returns what Python calls the type of a value.
+pub(super) const fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "NoneType",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::BigInt(_) => "int",
+        Value::Float(_) => "float",
+        Value::String(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
+}
+
 /// Says whether Python calls two values equal: `1`, `1.0` and `true` are.
 pub(super) fn equal(one: &Value, two: &Value) -> bool {
     match (one, two) {

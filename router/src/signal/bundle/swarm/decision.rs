@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::{anchor, event, python};
-use super::designation;
+use super::{designation, same_types};
 use crate::digest::Digest;
 use crate::json::{Object, Value, to_canonical, to_repr};
 
@@ -32,7 +32,7 @@ pub(in super::super) fn decisions(bundle: &Value, proven: Proven) -> Object {
         }
         let Some(payload) = event::payload(event) else { continue };
         let Some(context) = payload.get("swarm_decision") else { continue };
-        let wrong = problems(&mut policies, payload, context);
+        let wrong = problems(&mut policies, event, payload, context);
         let valid = wrong.is_empty();
         let relationship = match bound {
             anchor::Binding::Bound(at) if valid && proven.whole && proven.anchored => {
@@ -95,8 +95,9 @@ pub(in super::super) fn decisions(bundle: &Value, proven: Proven) -> Object {
 struct Policies<'a> {
     /// The first event of each id.
     events: HashMap<&'a str, &'a Value>,
-    /// The types that the latest policy lists.
+    /// The types that the latest policy lists, or null.
     required: Option<&'a Value>,
+    deal: Option<&'a Value>,
     /// The hashes of policies that were asked for.
     hashes: HashMap<*const Value, String>,
 }
@@ -110,8 +111,9 @@ impl<'a> Policies<'a> {
             }
         }
         let latest = designation(bundle);
-        let required = latest.and_then(|(_, policy)| policy.get("required_signed_event_types"));
-        Self { events, required, hashes: HashMap::new() }
+        let required = latest
+            .map(|(_, policy)| policy.get("required_signed_event_types").unwrap_or(&Value::Null));
+        Self { events, required, deal: bundle.get("deal_id"), hashes: HashMap::new() }
     }
 }
 
@@ -119,14 +121,19 @@ impl<'a> Policies<'a> {
 const STRENGTHS: [&str; 4] = ["invalid", "unproven", "integrity_bound", "authenticated"];
 
 /// Returns what is wrong with the context of a decision.
-fn problems(policies: &mut Policies<'_>, payload: &Object, context: &Value) -> Vec<String> {
+fn problems(
+    policies: &mut Policies<'_>,
+    event: &Value,
+    payload: &Object,
+    context: &Value,
+) -> Vec<String> {
     let mut errors = Vec::new();
     let empty = Object::new();
     let object = context.as_object();
     if object.is_none() {
         errors.push(format!(
             "swarm_decision present but not an object ({}) — malformed, not absent",
-            python_type(context)
+            python::type_name(context)
         ));
     }
     let stated = object.unwrap_or(&empty);
@@ -164,9 +171,14 @@ fn problems(policies: &mut Policies<'_>, payload: &Object, context: &Value) -> V
             }
         }
     }
-    let identity = stated.get("identity_hash").filter(|it| python::truthy(Some(it)));
-    if identity.is_some() && identity != payload.get("identity_hash") {
+    let differ = |one: Option<&Value>, two: Option<&Value>| {
+        python::truthy(one) && python::truthy(two) && one != two
+    };
+    if differ(stated.get("identity_hash"), payload.get("identity_hash")) {
         errors.push("context identity_hash does not match its own event".to_owned());
+    }
+    if differ(event.get("deal_id"), policies.deal) {
+        errors.push("event deal_id does not match the bundle".to_owned());
     }
     policy(policies, stated, &mut errors);
     errors
@@ -232,9 +244,6 @@ fn contradictions(
 /// Holds what a decision says of its policy to that policy.
 fn policy(policies: &mut Policies<'_>, stated: &Object, errors: &mut Vec<String>) {
     let types = stated.get("required_signed_event_types").filter(|it| it.as_array().is_some());
-    let differs = |stated: Option<&Value>, signed: Option<&Value>| {
-        stated.is_some_and(|stated| !signed.is_some_and(|it| python::equal(it, stated)))
-    };
     let Some(id) = stated.get("policy_event_id").filter(|it| python::truthy(Some(it))) else {
         if stated.get("policy_hash").is_some_and(|it| python::truthy(Some(it))) {
             errors.push(
@@ -242,7 +251,7 @@ fn policy(policies: &mut Policies<'_>, stated: &Object, errors: &mut Vec<String>
                     .to_owned(),
             );
         }
-        if differs(types, policies.required) {
+        if types.is_some_and(|types| policies.required.is_some_and(|it| !same_types(it, types))) {
             errors.push("context designation differs from signed designation".to_owned());
         }
         return;
@@ -259,11 +268,12 @@ fn policy(policies: &mut Policies<'_>, stated: &Object, errors: &mut Vec<String>
         errors.push("context policy_event_id names an event carrying no swarm_policy".to_owned());
         return;
     };
-    if differs(types, policy.get("required_signed_event_types")) {
+    let signed = policy.get("required_signed_event_types").unwrap_or(&Value::Null);
+    if types.is_some_and(|types| !same_types(signed, types)) {
         errors.push("context designation differs from the designation it names".to_owned());
     }
     let version = stated.get("policy_version").filter(|it| python::truthy(Some(it)));
-    if differs(version, policy.get("policy_version")) {
+    if version.is_some() && version != policy.get("policy_version") {
         errors.push("context policy_version differs from the designation it names".to_owned());
     }
     let hash = stated.get("policy_hash").filter(|it| python::truthy(Some(it)));
@@ -274,18 +284,5 @@ fn policy(policies: &mut Policies<'_>, stated: &Object, errors: &mut Vec<String>
         .or_insert_with(|| Digest::of(to_canonical(policy).as_bytes()).to_string());
     if hash.as_str() != Some(real) {
         errors.push("context policy_hash does not match the swarm policy it names".to_owned());
-    }
-}
-
-/// Returns what Python calls the type of a value.
-const fn python_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "NoneType",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::BigInt(_) => "int",
-        Value::Float(_) => "float",
-        Value::String(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
     }
 }
