@@ -213,6 +213,16 @@ impl Check {
             &at("evaluation_hashes"),
             "there is not one for each proof",
         );
+        for (index, proof) in proofs.iter().enumerate() {
+            let Some(evaluation) = replay::of_proof(proof) else { continue };
+            let inputs = evaluation.get("normalized_policy_inputs").unwrap_or(&Value::Null);
+            let hash = Digest::of(to_canonical(inputs).as_bytes()).to_string();
+            self.ask(
+                evaluation.get("output_hash").and_then(Value::as_str) == Some(&hash),
+                &format!("/proofs/{index}/evidence/adapter_evaluation/output_hash"),
+                "it is not the hash of the inputs of the policy",
+            );
+        }
         for (index, (sealed, hash)) in sealed.iter().zip(hashes).enumerate() {
             self.ask(
                 sealed == hash,

@@ -3,10 +3,11 @@
 use nexus_router::json::{Object, Value, to_canonical};
 use nexus_router::key::PublicKey;
 use nexus_router::merkle;
-use nexus_router::signal::bundle::{self, Options};
+use nexus_router::signal::bundle::{self, Log, Options};
 
 use super::{
-    at, bundles, findings, golden, make_key, one, rehashed, set, value, verify, write, write_public,
+    at, bundles, draft, findings, golden, make_key, one, rehashed, set, value, verify, write,
+    write_public,
 };
 use crate::support::World;
 
@@ -50,6 +51,9 @@ fn weak_point_01_evaluations_are_anchored() {
     let public = key.public();
     let mut changed = bundles(&key, &[1]).remove(0);
     set(&mut changed, &format!("{input}/coverage_met"), true);
+    let inputs = changed.pointer(input).unwrap().clone();
+    let hash = |value: &Value| nexus_router::Digest::of(to_canonical(value).as_bytes()).to_string();
+    set(&mut changed, "/proofs/0/evidence/adapter_evaluation/output_hash", hash(&inputs));
     let changed = rehashed(changed);
     let report = verify(&changed, Some(&public));
     assert!(!report.verified);
@@ -61,7 +65,6 @@ fn weak_point_01_evaluations_are_anchored() {
     let seal = "/events/1/payload";
     let mut forged = changed;
     let proofs = forged.get("proofs").unwrap().clone();
-    let hash = |value: &Value| nexus_router::Digest::of(to_canonical(value).as_bytes()).to_string();
     set(&mut forged, &format!("{seal}/proofs_hash"), hash(&proofs));
     let evaluation = proofs.pointer("/0/evidence/adapter_evaluation").unwrap();
     set(&mut forged, &format!("{seal}/evaluation_hashes/0"), hash(evaluation));
@@ -172,6 +175,14 @@ fn weak_point_05_values_are_what_the_validator_gives() {
     let mut odd = bundle;
     set(&mut odd, &format!("{of}/validation_result"), "splendid");
     assert!(!verify(&rehashed(odd), None).verified);
+    // In bundles of ours the hash of the inputs is known.
+    let key = make_key();
+    let mut wrong = draft("run", 1);
+    set(&mut wrong.proofs[0], "/evidence/adapter_evaluation/output_hash", "0".repeat(64));
+    let made = bundle::build(wrong, &mut Log::in_memory(), &key).unwrap();
+    let report = verify(&made.into(), Some(&key.public()));
+    let found = findings(&report, "binding");
+    assert!(!report.verified && found.len() == 1 && found[0].contains("output_hash"), "{found:?}");
 }
 
 #[test]
