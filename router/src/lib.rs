@@ -12,6 +12,8 @@ mod near;
 
 pub mod digest;
 
+pub mod merkle;
+
 pub mod key;
 
 pub mod clock;

@@ -6,6 +6,7 @@
 mod acceptance;
 mod builtin;
 mod bump;
+pub mod bundle;
 mod compare;
 mod compatibility;
 mod contract;

@@ -1,6 +1,7 @@
 //! `nexus-router contract bundle`.
 
 mod export;
+mod text;
 mod verify;
 
 use clap::Subcommand;
