@@ -1,6 +1,7 @@
 //! Fields held to signal contracts, acceptance policies, and runs that carry both.
 
 mod daemon;
+mod proved;
 mod recovery;
 mod runs;
 mod verb;

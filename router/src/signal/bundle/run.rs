@@ -31,13 +31,20 @@ pub enum RunError {
         /// Why.
         why: String,
     },
+    /// Its events are not those that were recorded.
+    #[error("the events of the run {run_id} are not those that were recorded")]
+    Changed {
+        /// The run.
+        run_id: String,
+    },
 }
 
 /// Returns what the bundle of a run is made of: a proof and an event for each evaluation, and an event that names the
 /// record by the last link of its chain.
 ///
 /// # Errors
-/// When there is no evaluation, or an event cannot be read.
+/// When there is no evaluation, an event cannot be read, or the events do not lead to the head: what was changed in the
+/// store is not sealed as if it had happened.
 pub fn of_run<'a>(
     run_id: &str,
     head: &Digest,
@@ -45,7 +52,9 @@ pub fn of_run<'a>(
     sealed_at: &str,
 ) -> Result<Draft, RunError> {
     let (mut proofs, mut events, mut count, mut last) = (Vec::new(), Vec::new(), 0_usize, None);
+    let mut chain = Digest::ZERO;
     for (place, line) in lines.enumerate() {
+        chain = chain.chain(line);
         let unreadable = |why: String| RunError::Unreadable { place, why };
         let line = Line::read(line).map_err(|error| unreadable(error.to_string()))?;
         count += 1;
@@ -79,6 +88,9 @@ pub fn of_run<'a>(
             timestamp: line.ts.into_owned(),
             payload,
         });
+    }
+    if chain != *head {
+        return Err(RunError::Changed { run_id: run_id.to_owned() });
     }
     if proofs.is_empty() {
         return Err(RunError::Nothing { run_id: run_id.to_owned() });

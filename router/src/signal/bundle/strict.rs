@@ -4,7 +4,7 @@
 use super::anchor::{self, Binding};
 use super::{event, policy, python, replay};
 use crate::json::{Object, Value, to_compact};
-use crate::signal::{Finding, contract_hash, input_schema_hash};
+use crate::signal::{Finding, Validator, contract_hash, input_schema_hash};
 
 /// What an evaluation may have come to.
 const RESULTS: [&str; 4] = ["passed", "incomplete", "rejected", "unknown_adapter"];
@@ -12,12 +12,8 @@ const RESULTS: [&str; 4] = ["passed", "incomplete", "rejected", "unknown_adapter
 /// Says whether the inputs of a policy are what the validator of a declaration gives; none if it is not known here.
 #[must_use]
 pub fn values_fit(declaration: &Object, inputs: &Object) -> Option<bool> {
-    match declaration.get("validator_name")?.as_str()? {
-        "starter_boolean_validator" => {
-            Some(inputs.iter().all(|(_, value)| value.as_bool().is_some()))
-        }
-        _ => None,
-    }
+    let validator = Validator::of(declaration).ok()?;
+    Some(inputs.iter().all(|(field, value)| validator.check_value(field, value).is_none()))
 }
 
 /// What other steps have told already, so that it is not told again.

@@ -19,14 +19,14 @@ fn stage(entry: &str, more: &str) -> World {
 }
 
 /// A world whose echo adapter keeps the contract of a gate, and is judged by [`policy`].
-fn gate() -> World {
+pub(super) fn gate() -> World {
     stage(
         &format!("signal = \"{CI_GATE}\"\nsignal_fields = \"/args\"\nacceptance = \"policy.json\""),
         "",
     )
 }
 
-fn plan(steps: &[Value]) -> Value {
+pub(super) fn plan(steps: &[Value]) -> Value {
     let step = |(index, args): (usize, &Value)| {
         json!({ "step_id": format!("s{index}"), "intent": "",
             "call": { "tool": "ci", "method": "check", "args": args } })
@@ -35,7 +35,7 @@ fn plan(steps: &[Value]) -> Value {
         "plan_override": steps.iter().enumerate().map(step).collect::<Vec<_>>() })
 }
 
-fn run(world: &World, request: &Value) -> Run {
+pub(super) fn run(world: &World, request: &Value) -> Run {
     write(world.directory.path(), "request.json", request.to_string());
     line(world, "run request.json --db runs.db --format json")
 }

@@ -1,0 +1,86 @@
+//! Runs whose evaluations are exported as proof bundles: what verifies, for how long, and what does not.
+
+use std::fs;
+
+use nexus_router::json::{Limits, Value as Json, parse, to_pretty};
+use nexus_router::signal::bundle;
+use serde_json::json;
+
+use super::runs::{gate, plan, run};
+use super::{green, line, write};
+use crate::run_cli::run_id;
+use crate::support::World;
+
+/// Makes a judged run, and exports it.
+fn export(world: &World, out: &str) {
+    let run_id = run_id(&run(world, &plan(&[green(), green()])).json());
+    let words = format!(
+        "contract bundle export {run_id} --db runs.db --key log.pem --log-dir log --out {out}"
+    );
+    let exported = line(world, &words);
+    assert_eq!(exported.code(), 0, "{}", exported.stderr());
+}
+
+fn prepared() -> World {
+    let world = gate();
+    let made = line(&world, "contract keygen log.pem --document key.json --publisher-id acme.log");
+    assert_eq!(made.code(), 0, "{}", made.stderr());
+    world
+}
+
+const VERIFY: &str = "contract bundle verify --json --strict --public-key key.json";
+
+#[test]
+fn what_a_run_was_judged_by_is_proved_to_whoever_has_the_key() {
+    let world = prepared();
+    export(&world, "one.json");
+    export(&world, "two.json");
+    // Nothing of the router is needed: no configuration, no registry, no store.
+    let elsewhere = World::new();
+    for file in ["one.json", "two.json", "key.json"] {
+        fs::copy(world.path(file), elsewhere.path(file)).unwrap();
+    }
+    for words in [format!("{VERIFY} one.json"), format!("{VERIFY} two.json --earlier one.json")] {
+        let verified = line(&elsewhere, &words);
+        assert_eq!(verified.code(), 0, "{words}: {}", verified.stdout());
+        let report = verified.json();
+        assert_eq!(report["verified"], true);
+        assert_eq!(report["verification_level"], "full");
+        assert_eq!(report["proof_count"], 2);
+    }
+    let backwards = line(&elsewhere, &format!("{VERIFY} one.json --earlier two.json"));
+    assert_eq!(backwards.code(), 1, "{}", backwards.stdout());
+}
+
+#[test]
+fn a_changed_evaluation_is_found_also_when_the_bundle_is_hashed_again() {
+    let world = prepared();
+    export(&world, "one.json");
+    let text = fs::read_to_string(world.path("one.json")).unwrap();
+    let place = "/proofs/1/evidence/adapter_evaluation";
+    for (pointer, value) in [
+        (format!("{place}/normalized_policy_inputs/lint_clean"), json!(false)),
+        (format!("{place}/validation_result"), json!("incomplete")),
+        (format!("{place}/lifecycle_warnings"), json!([{ "kind": "revoked" }])),
+        (format!("{place}/adapter_contract/status"), json!("revoked")),
+        (format!("{place}/evaluated_at"), json!("2020-01-01T00:00:00.000Z")),
+    ] {
+        let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+        match whole.pointer_mut(&pointer) {
+            Some(old) => *old = value,
+            None => {
+                whole.pointer_mut(&format!("{place}/adapter_contract")).unwrap()["status"] = value
+            }
+        }
+        let changed = whole.to_string();
+        let Json::Object(mut changed) = parse(changed.as_bytes(), Limits::REQUEST).unwrap() else {
+            panic!("no object");
+        };
+        let hash = bundle::hash(&Json::Object(changed.clone()));
+        changed.insert("bundle_hash", hash);
+        write(world.directory.path(), "changed.json", to_pretty(&Json::Object(changed)));
+        let verified = line(&world, &format!("{VERIFY} changed.json"));
+        assert_eq!(verified.code(), 1, "{pointer}: {}", verified.stdout());
+        assert_eq!(verified.json()["verified"], false, "{pointer}");
+    }
+}
