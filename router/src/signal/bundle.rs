@@ -25,7 +25,7 @@ use crate::key::PublicKey;
 use crate::signal::Finding;
 
 pub use anchor::{head_holds, head_text};
-pub use binding::{BINDING, LOG_ID, SEALED, SPEC_VERSION, key_id};
+pub use binding::{BINDING, LOG_ID, SEALED, SPEC_VERSION};
 pub use build::{Draft, Event, build};
 pub use event::{leaf, leaf_text};
 pub use log::{Error as LogError, Log};

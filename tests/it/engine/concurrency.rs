@@ -2,7 +2,7 @@
 
 use nexus_router::request::Request;
 use nexus_router::router::{CallLimits, Error, Options, Router};
-use nexus_router::store::Store;
+use nexus_router::store::{Status, Store};
 use nexus_router::{LoadRequest, Registry};
 use serde_json::{Value, json};
 
@@ -171,6 +171,31 @@ fn two_stores_on_one_file_write_side_by_side() {
     let store = Store::open_read_only(&path).unwrap();
     assert_eq!(store.list(&Default::default()).unwrap().counted.completed, 100);
     assert!(store.check(|_, _| ()).unwrap().findings.is_empty());
+}
+
+#[test]
+fn whoever_reads_a_store_in_memory_sees_every_run_that_was_answered() {
+    let world = World::new();
+    let registry = registry(&world, &[("fake", json!({}))]);
+    let router = Router::new(Store::in_memory().unwrap(), registry, Options::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let run = |number: u64| {
+        let router = router.clone();
+        async move {
+            let outcome = router.run(request(&plan(&["ok"]))).await.unwrap();
+            // Nothing was waited for, and yet it is there: for one, and for all.
+            let log = router.store().log(&outcome.run_id).unwrap();
+            assert_eq!(log.unwrap().record.progress.status, Status::Completed, "{number}");
+            assert!(router.store().list(&Default::default()).unwrap().counted.completed > 0);
+        }
+    };
+    let runs: Vec<_> = (0..500).map(|number| runtime.spawn(run(number))).collect();
+    for run in runs {
+        runtime.block_on(run).unwrap();
+    }
+    let counted = router.store().list(&Default::default()).unwrap().counted;
+    assert_eq!((counted.completed, counted.running), (500, 0));
+    assert!(router.store().check(|_, _| ()).unwrap().findings.is_empty());
 }
 
 #[test]

@@ -43,13 +43,6 @@ const HEAD: [&str; 7] =
     ["log_id", "tree_size", "root_hash", "timestamp", "signature", "key_id", "algorithm"];
 const CONSISTENCY: [&str; 5] = ["old_size", "old_root", "new_size", "new_root", "proof"];
 
-/// Returns the id of a key in tree heads.
-#[must_use]
-pub fn key_id(key: &PublicKey) -> String {
-    let digest = Digest::of(key.to_string().as_bytes()).to_string();
-    format!("nexus_router_{}", &digest[..16])
-}
-
 /// Returns the hash of the proofs of a bundle.
 pub(super) fn proofs_hash(proofs: &Value) -> String {
     Digest::of(to_canonical(proofs).as_bytes()).to_string()
@@ -300,7 +293,7 @@ impl Check {
         );
         let named = head.get("key_id").and_then(Value::as_str);
         self.ask(
-            key.map_or(named.is_some(), |key| named == Some(&key_id(key))),
+            key.map_or(named.is_some(), |key| named == Some(&key.key_id())),
             "/signed_tree_head/key_id",
             "it is not the id of the given key",
         );

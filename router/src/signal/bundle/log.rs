@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::anchor::{self, head_holds, head_text};
-use super::binding::{LOG_ID, key_id};
+use super::binding::LOG_ID;
 use crate::digest::Digest;
 use crate::files;
 use crate::json::{Limits, Object, Value, parse, to_indented};
@@ -179,7 +179,7 @@ impl Log {
         key: &SigningKey,
         timestamp: &str,
     ) -> Result<Appended, Error> {
-        let given = key_id(&key.public());
+        let given = key.public().key_id();
         if let Some(head) = self.head.as_ref().filter(|head| !head_holds(head, &key.public())) {
             let there = head.get("key_id").and_then(Value::as_str).unwrap_or("unknown").to_owned();
             return Err(Error::Key { there, given });
