@@ -30,14 +30,16 @@ pub use pattern::{SemverParts, pointer_parts};
 pub use rehash::rehash_text;
 pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};
 
-#[cfg(test)]
-mod properties;
 mod acceptance;
 mod builtin;
 mod contract;
+mod discovery;
 mod evaluate;
 mod judge;
 mod number;
+#[cfg(test)]
+mod properties;
+mod publisher_page;
 mod registry;
 pub mod types;
 mod validator;
@@ -45,7 +47,11 @@ mod validator;
 pub use acceptance::{AcceptancePolicy, Action, Condition, Decision, Op, Rule, decide};
 pub use builtin::builtins;
 pub use contract::{Contract, Lifecycle, Source};
+pub use discovery::{Discovery, Page};
 pub use evaluate::{Evaluation, LifecycleWarning, ValidationResult, evaluate};
 pub use judge::Judge;
+pub use publisher_page::{
+    KEY_URL, MANIFEST_LIMITS, MANIFEST_URL, PUBLISHER_LIMITS, PublisherPages, manifest_page,
+};
 pub use registry::{EXTENSION, Registry, Report, files_in};
 pub use validator::{Reason, Rejection, UnknownValidator, Validator};
