@@ -42,6 +42,7 @@ use crate::policy::Law;
 use crate::registry::Registry;
 use crate::router::{CallLimits, Options, Router};
 use crate::secret::Secrets;
+use crate::signal::Discovery;
 use crate::store::{self, Store};
 use crate::toolspec::Tools;
 use contracts::Contracts;
@@ -80,6 +81,8 @@ pub struct Named {
     pub discover: bool,
     /// Take only the contracts of this program, and no tools: for whoever works on the contracts themselves.
     pub without_contracts: bool,
+    /// Read the signal contracts also if no adapter is held to one, because they are told to anybody who asks.
+    pub publishes: bool,
 }
 
 /// A router with everything around it.
@@ -344,6 +347,14 @@ impl App {
     /// When an adapter does not load.
     pub fn law(&self) -> Result<Law, Error> {
         Ok(self.fleet()?.law.clone())
+    }
+
+    /// Returns what is told of signal contracts to anybody; nothing if this is no program that tells.
+    ///
+    /// # Errors
+    /// When an adapter does not load.
+    pub fn discovery(&self) -> Result<Option<Arc<Discovery>>, Error> {
+        Ok(self.fleet()?.contracts.discovery.clone())
     }
 
     /// Returns the secrets that must not be told.

@@ -18,6 +18,7 @@ mod problem;
 mod reply;
 mod routes;
 mod runs;
+mod signals;
 mod tls;
 mod tools;
 

@@ -39,7 +39,14 @@ pub const SCHEMAS: &[Schema] = &[
     schema!("bundle.v0.3", "A run, to be taken elsewhere."),
     schema!("event.v1", "A stored event."),
     schema!("run_record.v1", "The record of a tool that was carried out, or refused by a gate."),
+    ADAPTER_CONTRACT,
 ];
+
+/// The schema of signal contracts, which is told to anybody.
+pub const ADAPTER_CONTRACT: Schema = schema!(
+    "adapter_contract.v1",
+    "A signal contract: the fields that an adapter gives, and which of them may enter a policy."
+);
 
 /// Finds a schema by its name, with or without `nexus-router.` before it.
 #[must_use]

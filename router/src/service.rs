@@ -130,7 +130,7 @@ impl Service {
         refusals::witness(&app, &audit);
         approvals::witness(&app, &audit);
         incidents::witness(&app, &audit);
-        let standing = Standing::of(&app.config(), app.tools()?, app.law()?)?;
+        let standing = Standing::of(&app.config(), app.tools()?, app.law()?, app.discovery()?)?;
         let inner = Inner {
             environment,
             router,

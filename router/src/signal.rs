@@ -11,6 +11,7 @@ mod compare;
 mod compatibility;
 mod contract;
 mod declaration;
+mod discovery;
 mod entry;
 mod evaluate;
 mod graph;
@@ -23,6 +24,7 @@ pub mod pins;
 #[cfg(test)]
 mod properties;
 mod publisher;
+mod publisher_page;
 mod registry;
 mod rehash;
 mod same;
@@ -40,6 +42,7 @@ pub use declaration::{
     LIFECYCLE, LIMITS, REQUIRED, ReadError, Unordered, contract_hash, input_schema_hash, read,
     rehash, without_comments,
 };
+pub use discovery::{Discovery, Page};
 pub use entry::{
     CHANNELS, HASHED, Publication, STATUSES, bad_pointers, entry_form, entry_hash, entry_name,
     entry_status, sign_entry, to_seconds,
@@ -52,6 +55,9 @@ pub use pattern::{
     SemverParts, is_hash, is_id, is_pointer, is_semver, is_snake_case, pointer_parts, semver_parts,
 };
 pub use publisher::{Publishers, SignatureStatus, Trust, document, document_key};
+pub use publisher_page::{
+    KEY_URL, MANIFEST_LIMITS, MANIFEST_URL, PUBLISHER_LIMITS, PublisherPages, manifest_page,
+};
 pub use registry::{EXTENSION, Registry, Report, files_in};
 pub use rehash::rehash_text;
 pub use scaffold::{SCAFFOLD_FILE, ScaffoldError, scaffold};

@@ -2,6 +2,7 @@
 
 mod authoring;
 mod bundles;
+mod discovery;
 mod evaluation;
 mod publication;
 mod transcript;

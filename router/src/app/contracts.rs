@@ -21,8 +21,10 @@ pub(super) struct Contracts {
     pub(super) interfaces: Arc<BTreeMap<String, Interface>>,
     pub(super) history: Arc<History>,
     pub(super) tools: Vec<Standing>,
-    /// The signal contracts, if the output of any adapter is held to one.
+    /// The signal contracts, if the output of any adapter is held to one, or they are published.
     pub(super) signals: Option<Arc<signal::Registry>>,
+    /// What is told of them to anybody, if anything is.
+    pub(super) discovery: Option<Arc<signal::Discovery>>,
     /// The state of the files that they were read from.
     read: Vec<(PathBuf, Mark)>,
 }
@@ -32,8 +34,10 @@ struct Places {
     interfaces: Option<PathBuf>,
     tools: Option<PathBuf>,
     signals: Option<PathBuf>,
-    /// What says how outputs are judged, as far as any is.
+    /// What says how outputs are judged, as far as any is, and what is told to anybody.
     judging: Vec<PathBuf>,
+    /// Whether signal contracts are told to anybody.
+    publishes: bool,
 }
 
 impl Places {
@@ -75,11 +79,16 @@ impl Contracts {
         }
         let (interfaces, history) = (Arc::new(interfaces), Arc::new(history));
         let tools = judged(places, &interfaces, &history)?;
-        let signals = match signals::wanted(config) {
+        let signals = match places.publishes || signals::wanted(config) {
             true => Some(signals::registry(places.signals.as_deref(), before.is_some())?),
             false => None,
         };
-        Ok(Self { interfaces, history, tools, signals: signals.map(Arc::new), read })
+        let signals = signals.map(Arc::new);
+        let discovery = match &signals {
+            Some(registry) if places.publishes => Some(signals::discovery(config, registry)?),
+            _ => None,
+        };
+        Ok(Self { interfaces, history, tools, signals, discovery: discovery.map(Arc::new), read })
     }
 }
 
@@ -131,8 +140,9 @@ impl App {
         let settings = &config.contracts;
         let interfaces = or(&settings.interfaces, "interfaces");
         let signals = self.signals_dir_of(config);
-        let judging = signals::files(config, signals.as_deref());
-        Places { interfaces, tools: or(&settings.tools, "tools"), signals, judging }
+        let publishes = self.named.publishes;
+        let judging = signals::files(config, signals.as_deref(), publishes);
+        Places { interfaces, tools: or(&settings.tools, "tools"), signals, judging, publishes }
     }
 
     /// Reads the contracts and the register of a configuration.
@@ -151,13 +161,14 @@ impl App {
     pub(super) fn register_of(&self, before: &Fleet) -> Result<Contracts, Error> {
         let places = self.places(&self.config());
         let read = places.marks();
-        let Contracts { interfaces, history, signals, .. } = &*before.contracts;
+        let Contracts { interfaces, history, signals, discovery, .. } = &*before.contracts;
         let tools = judged(&places, interfaces, history)?;
         Ok(Contracts {
             interfaces: Arc::clone(interfaces),
             history: Arc::clone(history),
             tools,
             signals: signals.clone(),
+            discovery: discovery.clone(),
             read,
         })
     }

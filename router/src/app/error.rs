@@ -72,7 +72,7 @@ pub enum Error {
         /// What was perhaps meant.
         meant: Option<String>,
     },
-    /// The signal contracts or an acceptance policy cannot be used.
+    /// The signal contracts, an acceptance policy, the manifest or the document of the publisher cannot be used.
     #[error("{} cannot be used: {}", file.display(), first_signal(findings))]
     Signals {
         /// The file or the directory.

@@ -7,6 +7,7 @@ use super::fleet::{Changes, Fleet};
 use super::{App, Error, Setup, catalogues, lock};
 use crate::config::ConfigFile;
 use crate::policy::Law;
+use crate::signal::Discovery;
 use crate::toolspec::Tools;
 
 /// A configuration that can be put in force.
@@ -27,6 +28,12 @@ impl Prepared {
     #[must_use]
     pub fn tools(&self) -> &Tools {
         &self.fleet.tools
+    }
+
+    /// Returns what is told of signal contracts to anybody.
+    #[must_use]
+    pub fn discovery(&self) -> Option<Arc<Discovery>> {
+        self.fleet.contracts.discovery.clone()
     }
 
     /// Says whether adapters offer something else than before.

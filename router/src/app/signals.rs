@@ -1,4 +1,4 @@
-//! The signal contracts that adapters' outputs are held to, and the policies that decide.
+//! The signal contracts that adapters' outputs are held to, the policies that decide, and what anybody is told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use crate::config::{AdapterEntry, ConfigFile};
 use crate::files;
 use crate::policy::Law;
 use crate::signal::{
-    AcceptancePolicy, Contract, Finding, Judge, Lifecycle, Registry, Report, files_in,
+    AcceptancePolicy, Contract, Discovery, Finding, Judge, Lifecycle, MANIFEST_LIMITS,
+    PUBLISHER_LIMITS, PublisherPages, Registry, Report, files_in, manifest_page,
 };
 
 /// Where the AiGentsy runtime looks for contracts when nobody names a directory.
@@ -38,14 +39,24 @@ pub(super) fn wanted(config: &ConfigFile) -> bool {
     config.adapters.iter().any(|entry| entry.signal.is_some())
 }
 
-/// Lists the files that say how outputs are judged.
-pub(super) fn files(config: &ConfigFile, directory: Option<&Path>) -> Vec<PathBuf> {
-    if !wanted(config) {
-        return Vec::new();
+/// Lists the files that say how outputs are judged, and what is told to anybody if it `publishes`.
+pub(super) fn files(
+    config: &ConfigFile,
+    directory: Option<&Path>,
+    publishes: bool,
+) -> Vec<PathBuf> {
+    let (mut files, signals) = (Vec::new(), &config.signals);
+    if publishes || wanted(config) {
+        files.extend(directory.map(files_in).unwrap_or_default());
     }
-    let own = config.adapters.iter().filter_map(|entry| entry.acceptance.clone());
-    let policies = own.chain(config.signals.policy.clone());
-    directory.map(files_in).unwrap_or_default().into_iter().chain(policies).collect()
+    if wanted(config) {
+        files.extend(config.adapters.iter().filter_map(|entry| entry.acceptance.clone()));
+        files.extend(signals.policy.clone());
+    }
+    if publishes {
+        files.extend(signals.manifest.iter().chain(&signals.publisher).cloned());
+    }
+    files
 }
 
 /// Reads the contracts. Files that are none are told and passed over.
@@ -64,6 +75,19 @@ pub(super) fn registry(directory: Option<&Path>, is_running: bool) -> Result<Reg
         }
     }
     Ok(registry)
+}
+
+/// Reads what is told to anybody.
+pub(super) fn discovery(config: &ConfigFile, registry: &Arc<Registry>) -> Result<Discovery, Error> {
+    let signals = &config.signals;
+    let manifest = signals.manifest.as_deref();
+    let manifest = manifest.map(|file| read_as(file, MANIFEST_LIMITS.bytes, manifest_page));
+    let manifest = manifest.transpose()?;
+    let document = |bytes| PublisherPages::read(bytes, manifest.is_some());
+    let publisher = signals.publisher.as_deref();
+    let publisher = publisher.map(|file| read_as(file, PUBLISHER_LIMITS.bytes, document));
+    let publisher = publisher.transpose()?;
+    Ok(Discovery::new(Arc::clone(registry), manifest, publisher))
 }
 
 /// Makes those who judge the outputs of adapters.
@@ -157,10 +181,16 @@ fn tell_lifecycle(adapter_id: &str, contract: &Contract) {
 
 /// Reads an acceptance policy.
 pub(super) fn read_policy(file: &Path) -> Result<AcceptancePolicy, Error> {
-    let bytes = files::read_bounded(file, AcceptancePolicy::MAX_BYTES).map_err(|error| {
-        let findings = vec![Finding::error("", format!("cannot be read: {error}"))];
-        Error::Signals { file: file.to_owned(), findings }
-    })?;
-    AcceptancePolicy::read(&bytes)
-        .map_err(|findings| Error::Signals { file: file.to_owned(), findings })
+    read_as(file, AcceptancePolicy::MAX_BYTES, |bytes| AcceptancePolicy::read(&bytes))
+}
+
+/// Reads a file of at most so many bytes as something.
+fn read_as<T>(
+    file: &Path,
+    most: usize,
+    read: impl FnOnce(Vec<u8>) -> Result<T, Vec<Finding>>,
+) -> Result<T, Error> {
+    let unreadable = |error| vec![Finding::error("", format!("cannot be read: {error}"))];
+    let bytes = files::read_bounded(file, most).map_err(unreadable);
+    bytes.and_then(read).map_err(|findings| Error::Signals { file: file.to_owned(), findings })
 }

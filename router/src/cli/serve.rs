@@ -71,7 +71,12 @@ pub(super) fn run(
         let mut signals = Signals::new()?;
         // Before anything is opened: a port that is taken leaves no trace.
         let bound = http::bind(&listeners).await?;
-        let named = Named { paths: Paths::Own, discover: true, ..arguments.router.named()? };
+        let named = Named {
+            paths: Paths::Own,
+            discover: true,
+            publishes: true,
+            ..arguments.router.named()?
+        };
         let app = App::new(environment, config, named);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };

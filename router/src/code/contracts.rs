@@ -50,8 +50,19 @@ pub(super) const ERRORS: &[Row] = &[
     ),
     (
         "SIGNALS_UNUSABLE",
-        "The directory of signal contracts cannot be read, or an acceptance policy is none or does not fit its contract.",
-        "correct what the message names; nexus-router contract evaluate --policy FILE tells everything that is wrong",
+        "The directory of signal contracts cannot be read, an acceptance policy is none or does not fit its contract, or \
+         what is to be published is no manifest or no document of a publisher.",
+        "correct what the message names; nexus-router config check tells everything that is wrong",
+    ),
+    (
+        "SIGNAL_CONTRACT_NOT_FOUND",
+        "There is no signal contract of this id, or not in this version.",
+        "GET /protocol/adapter-contracts lists those that there are",
+    ),
+    (
+        "NOT_PUBLISHED",
+        "The operator publishes no such document here.",
+        "name the file under [signals] in router.toml: manifest or publisher",
     ),
     (
         "INTERFACE_MALFORMED",

@@ -11,7 +11,9 @@ use super::error::Problem;
 use super::file::ConfigFile;
 use crate::files;
 use crate::secret::{self, Secrets, Source};
-use crate::signal::AcceptancePolicy;
+use crate::signal::{
+    AcceptancePolicy, Finding, MANIFEST_LIMITS, PUBLISHER_LIMITS, PublisherPages, manifest_page,
+};
 
 impl ConfigFile {
     /// Looks at everything that can be known without loading an adapter: that no listener is open to
@@ -26,6 +28,7 @@ impl ConfigFile {
         self.check_secrets(&mut found, &environment);
         self.check_adapters(&mut found);
         self.check_policies(&mut found);
+        self.check_published(&mut found);
         found.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
         found.problems
     }
@@ -84,18 +87,22 @@ impl ConfigFile {
         let all = self.signals.policy.as_deref().map(|file| ("signals.policy".to_owned(), file));
         for (path, file) in own.chain(all) {
             let hint = "nexus-router contract evaluate --policy FILE tells what a policy decides";
-            match files::read_bounded(file, AcceptancePolicy::MAX_BYTES) {
-                Err(error) => {
-                    let message = format!("{path}: cannot read {}: {error}", file.display());
-                    found.add(&path, message, hint);
-                }
-                Ok(bytes) => {
-                    for finding in AcceptancePolicy::read(&bytes).err().unwrap_or_default() {
-                        let (pointer, message) = (finding.pointer, finding.message);
-                        found.add(&path, format!("{path}: {message} (at {pointer:?})"), hint);
-                    }
-                }
-            }
+            let read = |bytes: Vec<u8>| AcceptancePolicy::read(&bytes).map(drop);
+            found.check_file((&path, file), AcceptancePolicy::MAX_BYTES, read, hint);
+        }
+    }
+
+    /// Reads what is told to anybody.
+    fn check_published(&self, found: &mut Found<'_>) {
+        if let Some(file) = self.signals.manifest.as_deref() {
+            let hint = "nexus-router contract manifest build writes one";
+            let read = |bytes| manifest_page(bytes).map(drop);
+            found.check_file(("signals.manifest", file), MANIFEST_LIMITS.bytes, read, hint);
+        }
+        if let Some(file) = self.signals.publisher.as_deref() {
+            let hint = "nexus-router contract keygen FILE --document FILE writes one";
+            let read = |bytes| PublisherPages::read(bytes, false).map(drop);
+            found.check_file(("signals.publisher", file), PUBLISHER_LIMITS.bytes, read, hint);
         }
     }
 
@@ -132,6 +139,27 @@ impl Found<'_> {
     fn add(&mut self, path: &str, message: String, hint: &str) {
         let origin = self.origins.of(path);
         self.problems.push(Problem { origin, message, hint: hint.to_owned() });
+    }
+
+    /// Reads a file that a key names, and tells everything that is wrong with it.
+    fn check_file(
+        &mut self,
+        (path, file): (&str, &Path),
+        most: usize,
+        read: impl FnOnce(Vec<u8>) -> Result<(), Vec<Finding>>,
+        hint: &str,
+    ) {
+        match files::read_bounded(file, most) {
+            Err(error) => {
+                let message = format!("{path}: cannot read {}: {error}", file.display());
+                self.add(path, message, hint);
+            }
+            Ok(bytes) => {
+                for Finding { pointer, message, .. } in read(bytes).err().unwrap_or_default() {
+                    self.add(path, format!("{path}: {message} (at {pointer:?})"), hint);
+                }
+            }
+        }
     }
 }
 

@@ -233,6 +233,8 @@ fn signals(signals: &SignalSettings) -> Shown {
     let mut shown = Shown::default();
     shown.put("directory", signals.directory.as_deref().map(path));
     shown.put("policy", signals.policy.as_deref().map(path));
+    shown.put("manifest", signals.manifest.as_deref().map(path));
+    shown.put("publisher", signals.publisher.as_deref().map(path));
     shown
 }
 

@@ -29,7 +29,7 @@ pub(super) fn open(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(VARY, HeaderValue::from_static("origin"));
-    let seen = "location, retry-after, traceparent";
+    let seen = "etag, location, retry-after, traceparent";
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(seen));
 }
 
@@ -45,7 +45,7 @@ pub(super) fn preflight(service: &Service, request: &Request) -> Option<Response
     let mut response = StatusCode::NO_CONTENT.into_response();
     open(&mut response, origin);
     let headers = response.headers_mut();
-    let sent = "authorization, content-type, idempotency-key, last-event-id, prefer, traceparent";
+    let sent = "authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer, traceparent";
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(sent));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));

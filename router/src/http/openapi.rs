@@ -64,6 +64,45 @@ const OWN: &[(&str, &str)] = &[
             "reason":{"type":["string","null"],"maxLength":2000,"description":"Why; it is recorded."}}}"#,
     ),
     (
+        "contracts",
+        r##"{"type":"object","required":["active_heads","contracts","count"],"properties":{
+            "active_heads":{"type":"object","additionalProperties":{"type":"string"},
+            "description":"By id, the highest version that is neither deprecated nor revoked."},
+            "contracts":{"type":"array","items":{"$ref":"#/components/schemas/contract"}},
+            "count":{"type":"integer","minimum":0}}}"##,
+    ),
+    (
+        "contract",
+        r##"{"type":"object","required":["adapter_id","adapter_version","contract_hash","declaration","distribution_channel",
+            "input_schema_hash","is_active_head","min_verifier_version","published_at","replaced_by","status","supersedes"],
+            "properties":{"adapter_id":{"type":"string"},"adapter_version":{"type":"string"},"contract_hash":{"type":"string"},
+            "declaration":{"$ref":"#/components/schemas/adapter_contract.v1"},"distribution_channel":{"type":["string","null"]},
+            "input_schema_hash":{"type":"string"},"is_active_head":{"type":"boolean"},
+            "min_verifier_version":{"type":["string","null"]},"published_at":{"type":["string","null"]},
+            "replaced_by":{"type":["string","null"]},"status":{"type":"string","enum":["active","deprecated","revoked"]},
+            "supersedes":{"type":["string","null"]}}}"##,
+    ),
+    (
+        "contract.answer",
+        r##"{"anyOf":[{"$ref":"#/components/schemas/contract"},{"type":"object",
+            "required":["active_head","adapter_id","count","versions"],"properties":{
+            "active_head":{"anyOf":[{"$ref":"#/components/schemas/contract"},{"type":"null"}]},"adapter_id":{"type":"string"},
+            "count":{"type":"integer","minimum":1},
+            "versions":{"type":"array","items":{"$ref":"#/components/schemas/contract"}}}}]}"##,
+    ),
+    (
+        "publisher",
+        r#"{"type":"object","required":["publisher_id","publisher_key_id","public_key_base64","algorithm","verify_url"],
+            "properties":{"publisher_id":{"type":"string"},"publisher_key_id":{"type":"string"},
+            "public_key_base64":{"type":"string"},"algorithm":{"const":"Ed25519"},"verify_url":{"type":"string"},
+            "manifest_url":{"type":"string"}}}"#,
+    ),
+    (
+        "public_key",
+        r#"{"type":"object","required":["algorithm","key_id","public_key_base64"],"properties":{"algorithm":{"const":"Ed25519"},
+            "key_id":{"type":"string"},"public_key_base64":{"type":"string"},"status":{"type":"string"}}}"#,
+    ),
+    (
         "validate.request",
         r#"{"type":"object","additionalProperties":false,"required":["factory_ref"],"properties":{
             "factory_ref":{"type":"string","description":"module:function, on the adapter path"},

@@ -7,7 +7,7 @@ use http::Method;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::{adapters, approvals, daemon, events, mcp, runs, tools};
+use super::{adapters, approvals, daemon, events, mcp, runs, signals, tools};
 use crate::access::Scope;
 
 /// Who may use a route.
@@ -133,6 +133,8 @@ const OFFSET: Query = Query {
     doc: "Without the first so many.",
 };
 const NO: &[Query] = &[];
+const UNCHANGED: Good =
+    Good { status: 304, media_type: "", schema: None, doc: "It is what If-None-Match names." };
 
 /// Every route. Those that are public are seen here, and nowhere else.
 pub const ROUTES: &[Route] = &[
@@ -143,6 +145,33 @@ pub const ROUTES: &[Route] = &[
         query: NO, takes: Payload::None, gives: &[json(200, None, "They should.")], daemon::readyz),
     route!("GET" "/openapi.json", Access::Public, "openapi", "Returns this document.",
         query: NO, takes: Payload::None, gives: &[json(200, None, "The document.")], daemon::description),
+    route!("GET" "/protocol/adapter-contracts", Access::Public, "listContracts",
+        "Lists the signal contracts, also those that are deprecated or revoked, and which version of each is the active head.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, Some("contracts"), "The contracts, by id and version."), UNCHANGED], signals::list),
+    route!("GET" "/protocol/adapter-contracts/{adapter_id}", Access::Public, "showContract",
+        "Returns the active head and all versions of a signal contract, or one version.",
+        query: &[Query { name: "version", schema: r#"{"type":"string","minLength":1}"#,
+            doc: "Only this version, whatever became of it." }],
+        takes: Payload::None,
+        gives: &[json(200, Some("contract.answer"), "The contract."), UNCHANGED], signals::show),
+    route!("GET" "/specs/adapter-contract.schema.json", Access::Public, "contractSchema",
+        "Returns the JSON Schema of signal contracts.",
+        query: NO, takes: Payload::None,
+        gives: &[Good { status: 200, media_type: signals::SCHEMA_TYPE, schema: None, doc: "The schema, draft-07." }, UNCHANGED],
+        signals::schema),
+    route!("GET" "/specs/adapter-contracts.manifest.json", Access::Public, "contractManifest",
+        "Returns the signed manifest of signal contracts, if the operator publishes one.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, None, "The manifest, byte for byte."), UNCHANGED], signals::manifest),
+    route!("GET" "/.well-known/aigentsy-publisher.json", Access::Public, "publisher",
+        "Tells who signs the manifest and with which key, if the operator publishes that.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, Some("publisher"), "The document of the publisher."), UNCHANGED], signals::publisher),
+    route!("GET" "/protocol/merkle/public-key", Access::Public, "publicKey",
+        "Returns the key of the publisher alone.",
+        query: NO, takes: Payload::None,
+        gives: &[json(200, Some("public_key"), "The key."), UNCHANGED], signals::public_key),
     route!("GET" "/metrics", READ, "metrics", "Returns the metrics, for Prometheus.",
         query: NO, takes: Payload::None,
         gives: &[Good { status: 200, media_type: crate::metrics::CONTENT_TYPE, schema: None,
@@ -307,7 +336,16 @@ mod tests {
             .filter(|route| route.access == Access::Public)
             .map(|route| route.path)
             .collect();
-        assert_eq!(public, ["/healthz", "/readyz", "/openapi.json"]);
+        let about_the_daemon = ["/healthz", "/readyz", "/openapi.json"];
+        let about_contracts = [
+            "/protocol/adapter-contracts",
+            "/protocol/adapter-contracts/{adapter_id}",
+            "/specs/adapter-contract.schema.json",
+            crate::signal::MANIFEST_URL,
+            "/.well-known/aigentsy-publisher.json",
+            crate::signal::KEY_URL,
+        ];
+        assert_eq!(public, [&about_the_daemon[..], &about_contracts].concat());
     }
 
     #[test]

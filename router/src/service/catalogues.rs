@@ -80,7 +80,7 @@ impl Service {
             return Ok(());
         }
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
-        let standing = Standing::of(prepared.config(), tools, law)?;
+        let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         let changed = standing.tools.changes_since(&self.standing().tools);
         let mut payload = Object::new();
         payload.insert("tools", standing.tools.iter().count());
@@ -103,7 +103,7 @@ impl Service {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let prepared = self.inner.app.prepare_tools()?;
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
-        let standing = Standing::of(prepared.config(), tools, law)?;
+        let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         self.inner.app.put_in_force(prepared)?;
         self.stand(standing, Changed::ALL);
         drop(one);

@@ -84,7 +84,7 @@ impl Service {
         // Everything that can fail comes before the first thing that is changed.
         let prepared = self.inner.app.prepare(config)?;
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
-        let standing = Standing::of(prepared.config(), tools, law)?;
+        let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         let changes = self.inner.app.put_in_force(prepared)?;
         // Another law may show other things to the same caller.
         self.stand(standing, Changed::ALL);

@@ -1,9 +1,12 @@
 //! What of the configuration is asked for at every request, and what only a restart changes.
 
+use std::sync::Arc;
+
 use super::Error;
 use crate::access::origin::Guard;
 use crate::config::{ConfigFile, Mcp, Server, TokenEntry};
 use crate::policy::Law;
+use crate::signal::Discovery;
 use crate::toolspec::Tools;
 
 /// What of the configuration is asked for at every request.
@@ -15,6 +18,8 @@ pub struct Standing {
     pub tools: Tools,
     /// What the operator lays down.
     pub law: Law,
+    /// What is told of signal contracts to anybody, if anything is.
+    pub discovery: Option<Arc<Discovery>>,
     /// How MCP is spoken.
     pub mcp: Mcp,
     /// Which hosts and origins are let in.
@@ -29,11 +34,16 @@ impl Standing {
         self.tokens.iter().find(|entry| entry.name == name)
     }
 
-    /// Takes it out of a configuration, with the tools and the law that were made of it.
-    pub(super) fn of(config: &ConfigFile, tools: Tools, law: Law) -> Result<Self, Error> {
+    /// Takes it out of a configuration, with the tools, the law and the answers that were made of it.
+    pub(super) fn of(
+        config: &ConfigFile,
+        tools: Tools,
+        law: Law,
+        discovery: Option<Arc<Discovery>>,
+    ) -> Result<Self, Error> {
         let (server, tokens, mcp) = (config.server.clone(), config.tokens.clone(), config.mcp);
         let guard = Guard::new(&server.allowed_hosts, &server.allowed_origins)?;
-        Ok(Self { tools, law, mcp, guard, server, tokens })
+        Ok(Self { tools, law, discovery, mcp, guard, server, tokens })
     }
 }
 

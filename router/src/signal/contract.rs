@@ -3,7 +3,6 @@
 use super::declaration::without_comments;
 use super::lint::{Finding, Severity, lint};
 use super::pattern::{SemverParts, semver_parts};
-use super::types;
 use super::validator::{UnknownValidator, Validator};
 use crate::json::{self, Limits, Object, Value};
 
@@ -114,11 +113,6 @@ impl Contract {
         let declaration = without_comments(declaration);
         let mut findings = lint(&declaration);
         findings.retain(|finding| finding.severity == Severity::Error);
-        for finding in types::findings(&declaration) {
-            if !findings.contains(&finding) {
-                findings.push(finding);
-            }
-        }
         let text = |key: &str| declaration.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = |key: &str| -> Vec<String> {
             let entries = declaration.get(key).and_then(Value::as_array).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::types;
 use crate::digest::Digest;
 use crate::json::{self, Limits, Object, Value, to_canonical};
 
@@ -97,11 +98,20 @@ pub fn input_schema_hash(declaration: &Object) -> Result<String, Unordered> {
     Ok(Digest::of(to_canonical(&hashed.into()).as_bytes()).to_string())
 }
 
-/// Computes both hashes of a declaration anew. What is missing is added at the end.
+/// Computes both hashes of a declaration anew, and before them the validator that binds the types of its fields, if it
+/// has types. What is missing is added at the end.
 ///
 /// # Errors
 /// When a list of fields cannot be sorted; then nothing is changed.
 pub fn rehash(declaration: &mut Object) -> Result<(), Unordered> {
+    for key in ["output_fields", "allowed_policy_fields"] {
+        sorted(declaration, key)?;
+    }
+    if let Some(field_types) = declaration.get(types::FIELD_TYPES) {
+        let name = types::validator_name(field_types);
+        declaration.insert("validator_name", name);
+        declaration.insert("validator_version", types::TYPED_VERSION);
+    }
     let hashes = [input_schema_hash(declaration)?, contract_hash(declaration)?];
     for (key, hash) in ["input_schema_hash", "contract_hash"].into_iter().zip(hashes) {
         declaration.insert(key, hash);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::declaration::{REQUIRED, contract_hash, input_schema_hash};
 use super::pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case};
 use super::same::identity;
+use super::types;
 use crate::json::{Object, Value, to_repr};
 use crate::python_text;
 
@@ -81,6 +82,9 @@ impl Finding {
             ("validator_name", Severity::Warning) => {
                 "name starter_boolean_validator, or see that whoever evaluates has the validator"
             }
+            ("field_types", _) => {
+                "give each output field a type: boolean, integer, number, string, enum or timestamp"
+            }
             ("input_schema_hash" | "contract_hash", _) => {
                 "compute it anew with nexus-router contract rehash"
             }
@@ -125,19 +129,29 @@ pub fn lint(declaration: &Object) -> Vec<Finding> {
         );
         compare(declaration, "contract_hash", contract_hash(declaration).ok(), &mut findings);
     }
-    let mut warnings = validator(declaration);
+    let mut further = further(declaration);
+    let mut warnings = validator(declaration, further.is_empty());
     lifecycle(declaration, &mut findings);
     warnings.extend(advice(declaration));
     findings.append(&mut warnings);
-    findings.extend(further(declaration));
+    findings.append(&mut further);
     // Stable: within errors and within warnings the order stays that of the AiGentsy tools.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
 /// Returns what is wrong with members that the AiGentsy tools do not know.
-fn further(_declaration: &Object) -> Vec<Finding> {
-    Vec::new()
+fn further(declaration: &Object) -> Vec<Finding> {
+    let advised = |finding: Finding| match finding.pointer.as_str() {
+        "/validator_name" | "/validator_version"
+            if declaration.contains_key(types::FIELD_TYPES) =>
+        {
+            finding.advised("set it with nexus-router contract rehash")
+        }
+        "/validator_name" => finding.advised("add field_types, or name another validator"),
+        _ => finding,
+    };
+    types::findings(declaration).into_iter().map(advised).collect()
 }
 
 /// Returns what is wrong with the form of a declaration; its hashes are not compared.
@@ -250,9 +264,11 @@ fn compare(
     }
 }
 
-fn validator(declaration: &Object) -> Vec<Finding> {
+/// Tells that a validator is not known here: it is neither that of booleans nor, if the types are `sound`, one of types.
+fn validator(declaration: &Object, sound: bool) -> Vec<Finding> {
     let name = declaration.get("validator_name");
-    if name.and_then(Value::as_str) == Some(STARTER) {
+    let known = |name: &str| name == STARTER || sound && types::is_typed_name(name);
+    if name.and_then(Value::as_str).is_some_and(known) {
         return Vec::new();
     }
     let message = format!(

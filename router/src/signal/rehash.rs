@@ -47,8 +47,9 @@ fn replaced(text: &str, key: &str, old: &str, new: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{lint, scaffold};
+    use super::super::{Severity, lint, scaffold};
     use super::*;
+    use crate::json::Value;
 
     fn rehashed(text: &str) -> Option<(String, Object)> {
         rehash_text(text, &read(text.as_bytes()).unwrap()).unwrap()
@@ -66,6 +67,35 @@ mod tests {
         assert_eq!(read(mended.as_bytes()), Ok(contract));
         let differ = mended.lines().zip(edited.lines()).filter(|(one, two)| one != two).count();
         assert_eq!((differ, mended.lines().count()), (2, edited.lines().count()));
+    }
+
+    #[test]
+    fn types_are_bound_by_the_validator_that_is_set() {
+        let mut contract = scaffold("acme.x", "1.0.0", "a,b").unwrap();
+        let types = r#"{"a": {"type": "boolean"}, "b": {"type": "integer", "minimum": 0}}"#;
+        contract.insert("field_types", Value::Object(read(types.as_bytes()).unwrap()));
+        let text = to_indented(&contract.clone().into());
+        let told = |contract: &Object| -> Vec<(Severity, String)> {
+            lint(contract).into_iter().map(|it| (it.severity, it.pointer)).collect()
+        };
+        assert_eq!(told(&contract), [(Severity::Error, "/validator_name".to_owned())]);
+        let (mended, contract) = rehashed(&text).unwrap();
+        assert_eq!(lint(&contract), []);
+        let differ = mended.lines().zip(text.lines()).filter(|(one, two)| one != two).count();
+        assert_eq!((differ, rehashed(&mended)), (3, None));
+        // Another type is another validator, which no hash of before covers.
+        let (again, other) = rehashed(&mended.replace("\"minimum\": 0", "\"minimum\": 1")).unwrap();
+        assert!(lint(&other).is_empty() && again != mended);
+        assert_ne!(other.get("input_schema_hash"), contract.get("input_schema_hash"));
+        // Types that are none are bound too, and told.
+        let (_, wrong) = rehashed(&mended.replace("\"integer\"", "\"float\"")).unwrap();
+        assert_eq!(
+            told(&wrong),
+            [
+                (Severity::Error, "/field_types/b/type".to_owned()),
+                (Severity::Warning, "/validator_name".to_owned())
+            ]
+        );
     }
 
     #[test]

@@ -45,7 +45,9 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
         // No address sends so much without a good token that it is refused for that.
         let ask = daemon.ask(route.method, &path(route)).by_nobody().from([127, 0, 0, last]);
         let Access::Scope(needed) = route.access else {
-            assert_eq!(ask.send().status, 200, "{route:?}");
+            // Nothing is published, and there is no contract of that name.
+            let status = ask.send().status;
+            assert!([200, 404].contains(&status), "{route:?} {status}");
             continue;
         };
         ask.refused(401, "TOKEN_MISSING");
@@ -88,7 +90,20 @@ fn every_route_lets_in_whom_it_must_and_nobody_else() {
         .filter(|route| route.access == Access::Public)
         .map(|route| route.path)
         .collect();
-    assert_eq!(public, BTreeSet::from(["/healthz", "/openapi.json", "/readyz"]));
+    assert_eq!(
+        public,
+        BTreeSet::from([
+            "/.well-known/aigentsy-publisher.json",
+            "/healthz",
+            "/openapi.json",
+            "/protocol/adapter-contracts",
+            "/protocol/adapter-contracts/{adapter_id}",
+            "/protocol/merkle/public-key",
+            "/readyz",
+            "/specs/adapter-contract.schema.json",
+            "/specs/adapter-contracts.manifest.json",
+        ])
+    );
 
     let counted: f64 = ["TOKEN_MISSING", "TOKEN_INVALID", "SCOPE_MISSING"]
         .map(|code| daemon.metric(&format!("nexus_router_refused_total{{reason=\"{code}\"}}")))

@@ -8,7 +8,12 @@ use crate::signal::{is_id, is_pointer};
 
 pub(super) fn signals(section: &Section<'_>, base: &Path) -> SignalSettings {
     let path = |key| section.text(key).map(|text| base.join(text));
-    SignalSettings { directory: path("directory"), policy: path("policy") }
+    SignalSettings {
+        directory: path("directory"),
+        policy: path("policy"),
+        manifest: path("manifest"),
+        publisher: path("publisher"),
+    }
 }
 
 /// Reads what an adapter's entry says of its signals.

@@ -1,4 +1,4 @@
-//! Where signal contracts are, and by which policy their fields are accepted: the section `[signals]`.
+//! Where signal contracts are, by which policy their fields are accepted, and what is published: `[signals]`.
 
 use std::path::PathBuf;
 
@@ -9,4 +9,8 @@ pub struct SignalSettings {
     pub directory: Option<PathBuf>,
     /// The acceptance policy of adapters that have none of their own.
     pub policy: Option<PathBuf>,
+    /// The signed manifest that is told to anybody.
+    pub manifest: Option<PathBuf>,
+    /// The document of the publisher, with its public key, that is told to anybody.
+    pub publisher: Option<PathBuf>,
 }
