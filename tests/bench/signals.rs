@@ -9,12 +9,15 @@
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router::digest::Digest;
 use nexus_router::json::{Object, to_canonical, to_indented};
 use nexus_router::key::SigningKey;
-use nexus_router::signal::{bump, contract_hash, input_schema_hash, lint, scaffold};
+use nexus_router::signal::{
+    Discovery, Registry, bump, contract_hash, input_schema_hash, lint, scaffold,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nexus-router");
 
@@ -26,6 +29,7 @@ fn main() {
     one_call(directory.path());
     hashing(rounds);
     linting(directory.path(), many);
+    listing(&directory.path().join("contracts"), rounds);
     manifest(directory.path(), many.min(1000));
 }
 
@@ -140,5 +144,27 @@ fn manifest(directory: &Path, many: usize) {
         "manifest: {many} entries verified in {took:?} (goal: 100 ms for 1000), {:.2} times as long as their signatures \
          alone; built in {built:?}",
         seconds(took) / seconds(bare)
+    );
+}
+
+/// What is told of many contracts: written once at a reload, and asked for often.
+fn listing(place: &Path, rounds: u32) {
+    let begun = Instant::now();
+    let registry = Arc::new(Registry::open(Some(place)));
+    let read = begun.elapsed();
+    let begun = Instant::now();
+    let discovery = Discovery::new(Arc::clone(&registry), None, None);
+    let written = begun.elapsed();
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        black_box(discovery.listing().clone());
+        black_box(discovery.contract("acme.team_1.c1", None).unwrap());
+    }
+    println!(
+        "listing: {} contracts, {} bytes, written in {written:?}, {:.2} times as long as to read them; asked for in {:?}",
+        registry.contracts().count(),
+        discovery.listing().body.len(),
+        seconds(written) / seconds(read),
+        begun.elapsed() / rounds
     );
 }

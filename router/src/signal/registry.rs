@@ -71,9 +71,15 @@ impl Registry {
     #[must_use]
     pub fn of_file(file: &Path) -> Self {
         match read(file) {
-            Ok(contract) => Self::of(vec![contract], Vec::new()),
+            Ok(contract) => Self::of_contract(contract),
             Err(report) => Self::of(Vec::new(), vec![report]),
         }
+    }
+
+    /// Takes one contract, beside those of this program.
+    #[must_use]
+    pub fn of_contract(contract: Contract) -> Self {
+        Self::of(vec![contract], Vec::new())
     }
 
     /// Puts contracts together; those that were read are in the order of their files.

@@ -6,9 +6,12 @@ use boon::{Compiler, Schemas};
 use nexus_router::http::{Access, ROUTES};
 use serde_json::{Value, json};
 
-use super::support::{ADAPTERS, Daemon, plan};
+use super::support::{ADAPTERS, Daemon, Stage, plan};
 
 const HERE: &str = "http://localhost/openapi.json";
+/// A signal contract that every daemon has.
+const STARTER: &str = "aigentsy.settlement_native_mcp.starter";
+const STARTER_EXACTLY: &str = "aigentsy.settlement_native_mcp.starter?version=1.0.0";
 
 #[test]
 fn the_document_has_every_route_and_no_other() {
@@ -77,8 +80,14 @@ fn for_each_reference(value: &Value, tell: &mut impl FnMut(&str)) {
 fn answers_are_what_the_document_says() {
     let tools = "[[tools]]\nname = \"greet\"\ndescription = \"Greets.\"\nadapter = \"echo\"\nmethod = \"m\"\n\
                  [[tools]]\nname = \"refuse\"\ndescription = \"No.\"\nadapter = \"fake\"\ntool = \"t\"\nmethod = \"refuse\"\n\
-                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n";
-    let daemon = Daemon::start(&format!("{ADAPTERS}{tools}"), &[]);
+                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n\
+                 [signals]\nmanifest = \"manifest.json\"\npublisher = \"publisher.json\"\n";
+    let stage = Stage::new(&format!("{ADAPTERS}{tools}"));
+    std::fs::write(stage.path("manifest.json"), "{}").unwrap();
+    let publisher = json!({ "publisher_id": "acme", "publisher_key_id": "k1",
+        "public_key_base64": "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" });
+    std::fs::write(stage.path("publisher.json"), publisher.to_string()).unwrap();
+    let daemon = stage.start(&[]);
     let document = daemon.get("/openapi.json").ok();
     let mut schemas = Schemas::new();
     let mut compiler = Compiler::new();
@@ -119,6 +128,12 @@ fn answers_are_what_the_document_says() {
         ("GET", "/v1/codes/{code}", "TIMEOUT", Value::Null),
         ("GET", "/v1/log", "", Value::Null),
         ("GET", "/v1/status", "", Value::Null),
+        ("GET", "/protocol/adapter-contracts", "", Value::Null),
+        ("GET", "/protocol/adapter-contracts/{adapter_id}", STARTER, Value::Null),
+        ("GET", "/protocol/adapter-contracts/{adapter_id}", STARTER_EXACTLY, Value::Null),
+        ("GET", "/specs/adapter-contracts.manifest.json", "", Value::Null),
+        ("GET", "/.well-known/aigentsy-publisher.json", "", Value::Null),
+        ("GET", "/protocol/merkle/public-key", "", Value::Null),
         ("GET", "/healthz", "", Value::Null),
         ("GET", "/readyz", "", Value::Null),
         ("PUT", "/v1/log", "", json!({ "level": "info" })),
@@ -171,11 +186,19 @@ fn answers_are_what_the_document_says() {
     ] {
         judge("/components/schemas/problem", &problem.json());
     }
-    // The others answer with text or speak MCP, which other tests read.
+    // The others answer with text or a schema, or speak MCP, which other tests read.
     let all: BTreeSet<String> = ROUTES.iter().map(|route| route.id.to_owned()).collect();
     let left: Vec<&String> = all.difference(&judged).collect();
-    let expected =
-        ["audit", "mcpEnd", "mcpMessage", "mcpStream", "metrics", "openapi", "runEvents"];
+    let expected = [
+        "audit",
+        "contractSchema",
+        "mcpEnd",
+        "mcpMessage",
+        "mcpStream",
+        "metrics",
+        "openapi",
+        "runEvents",
+    ];
     assert_eq!(left, expected);
 }
 
