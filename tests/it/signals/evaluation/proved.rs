@@ -69,7 +69,7 @@ fn a_changed_evaluation_is_found_also_when_the_bundle_is_hashed_again() {
         match whole.pointer_mut(&pointer) {
             Some(old) => *old = value,
             None => {
-                whole.pointer_mut(&format!("{place}/adapter_contract")).unwrap()["status"] = value
+                whole.pointer_mut(&format!("{place}/adapter_contract")).unwrap()["status"] = value;
             }
         }
         let changed = whole.to_string();
