@@ -1,8 +1,8 @@
 //! Proof bundles: what adapters gave, what policies decided, and the log that anchors it, verified offline.
 //!
-//! [`core`] makes the steps of the AiGentsy verifier and comes to what it comes to. [`verify`] adds the replay of
+//! [`core()`] makes the steps of the AiGentsy verifier and comes to what it comes to. [`verify`] adds the replay of
 //! evaluations, and a step of our own: `binding` for bundles that are bound as those of ours are, `strict` for others in
-//! which something is wrong that those steps pass over. [`build`] makes bundles, and [`Log`] keeps their leaves.
+//! which something is wrong that those steps pass over. [`build()`] makes bundles, and [`Log`] keeps their leaves.
 
 mod actor;
 mod anchor;
