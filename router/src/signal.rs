@@ -39,13 +39,13 @@ pub use compare::{Difference, differences};
 pub use compatibility::{Change, Compatibility, Step};
 pub use contract::{Contract, Lifecycle, Source};
 pub use declaration::{
-    LIFECYCLE, LIMITS, REQUIRED, ReadError, Unordered, contract_hash, input_schema_hash, read,
-    rehash, without_comments,
+    CHANNELS, LIFECYCLE, LIMITS, REQUIRED, ReadError, STATUSES, Unordered, contract_hash,
+    input_schema_hash, read, rehash, without_comments,
 };
 pub use discovery::{Discovery, Page};
 pub use entry::{
-    CHANNELS, HASHED, Publication, STATUSES, bad_pointers, entry_form, entry_hash, entry_name,
-    entry_status, sign_entry, to_seconds,
+    HASHED, Publication, bad_pointers, entry_form, entry_hash, entry_name, entry_status,
+    sign_entry, to_seconds,
 };
 pub use evaluate::{Evaluation, LifecycleWarning, ValidationResult, evaluate};
 pub use graph::{Kinship, Member};

@@ -108,7 +108,10 @@ pub(super) fn judges<'a>(
         };
         let newest = registry.versions(contract_id).last();
         let contract = registry.get(contract_id, version).or(newest.filter(|_| version.is_none()));
-        let known_before = before.is_some_and(|law| law.signals.contains_key(adapter_id));
+        let former = before.and_then(|law| law.signals.get(adapter_id));
+        let known_before = former.is_some_and(|judge| {
+            judge.contract_id == contract_id && judge.version.as_deref() == version
+        });
         match contract {
             Some(contract) => tell_lifecycle(adapter_id, contract),
             // It was there when the router was started: what is gone by now is like what is revoked.
@@ -136,9 +139,11 @@ pub(super) fn judges<'a>(
                     None => Arc::new(read_policy(file)?),
                 };
                 policies.insert(file, Arc::clone(&policy));
-                // The policy of all adapters may speak of fields that only some of them give.
-                let findings = contract.filter(|_| entry.acceptance.is_some());
-                let findings = findings.map(|it| policy.findings_for(it)).unwrap_or_default();
+                let mut findings = contract.map(|it| policy.findings_for(it)).unwrap_or_default();
+                if entry.acceptance.is_none() {
+                    // The policy of all adapters may speak of fields that only some of them give.
+                    findings.retain(|finding| !finding.pointer.ends_with("/field"));
+                }
                 if !findings.is_empty() {
                     return Err(Error::Signals { file: file.to_owned(), findings });
                 }

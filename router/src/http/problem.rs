@@ -227,7 +227,11 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::Load(_)
         | app::Error::Registry(_)
         | app::Error::ToolSpec(_)
-        | app::Error::Secret { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        | app::Error::Secret { .. }
+        | app::Error::Contracts { .. }
+        | app::Error::UnknownContract { .. }
+        | app::Error::UnknownSignal { .. }
+        | app::Error::Signals { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         app::Error::UnknownTool { .. } => StatusCode::NOT_FOUND,
         app::Error::Router(RouterError::Refused(refusal)) => match refusal {
             Refusal::Unknown { .. } => StatusCode::NOT_FOUND,

@@ -1,13 +1,10 @@
 //! A contract that can be used: a declaration without a mistake, and what is read off it once.
 
-use super::declaration::without_comments;
+use super::declaration::{LIMITS, without_comments};
 use super::lint::{Finding, Severity, lint};
 use super::pattern::{SemverParts, semver_parts};
 use super::validator::{UnknownValidator, Validator};
-use crate::json::{self, Limits, Object, Value};
-
-/// The largest file of a contract, and the most that is in it.
-pub(super) const LIMITS: Limits = Limits { bytes: 1 << 20, depth: 64, values: 100_000 };
+use crate::json::{self, Object, Value};
 
 /// Where a contract comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -55,6 +55,13 @@ pub fn read(text: &[u8]) -> Result<Object, ReadError> {
     }
 }
 
+/// What may become of a contract.
+pub const STATUSES: [&str; 3] = ["active", "deprecated", "revoked"];
+
+/// By which way a contract may have come.
+pub const CHANNELS: [&str; 4] =
+    ["aigentsy.builtin", "aigentsy.examples", "developer.local", "third_party"];
+
 /// A list of fields has no order, so that nothing can be hashed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} has no order: {why}")]

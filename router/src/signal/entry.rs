@@ -1,5 +1,6 @@
 //! The entry of a contract in a manifest: its fifteen hashed keys, its hash and its signature.
 
+use super::declaration::STATUSES;
 use super::pattern::{is_hash, is_id, is_pointer, is_semver};
 use crate::clock::Timestamp;
 use crate::digest::Digest;
@@ -25,13 +26,6 @@ pub const HASHED: [&str; 15] = [
     "publisher_id",
     "publisher_key_id",
 ];
-
-/// What may become of a contract.
-pub const STATUSES: [&str; 3] = ["active", "deprecated", "revoked"];
-
-/// By which way a contract may have come.
-pub const CHANNELS: [&str; 4] =
-    ["aigentsy.builtin", "aigentsy.examples", "developer.local", "third_party"];
 
 /// Returns the hash of an entry: the SHA-256 of the canonical text of its fifteen keys.
 #[must_use]

@@ -27,6 +27,10 @@ pub enum ValidationResult {
 }
 
 impl ValidationResult {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Passed, Self::Incomplete, Self::Rejected, Self::UnknownAdapter];
+
     /// Returns the name in an evaluation.
     #[must_use]
     pub const fn name(self) -> &'static str {

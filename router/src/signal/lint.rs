@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::declaration::{REQUIRED, contract_hash, input_schema_hash};
+use super::declaration::{CHANNELS, REQUIRED, STATUSES, contract_hash, input_schema_hash};
 use super::pattern::{is_hash, is_id, is_pointer, is_semver, is_snake_case};
 use super::same::identity;
-use super::types;
+use super::{types, validator};
 use crate::json::{Object, Value, to_repr};
 use crate::python_text;
 
@@ -108,10 +108,7 @@ pub enum Wording {
 }
 
 /// The validator that the AiGentsy tools know.
-const STARTER: &str = "starter_boolean_validator";
-const STATUSES: [&str; 3] = ["active", "deprecated", "revoked"];
-const CHANNELS: [&str; 4] =
-    ["aigentsy.builtin", "aigentsy.examples", "developer.local", "third_party"];
+const STARTER: &str = validator::STARTER.0;
 
 /// Returns everything that is wrong with a declaration, errors before warnings.
 #[must_use]

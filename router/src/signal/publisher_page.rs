@@ -3,11 +3,12 @@
 use super::declaration::LIMITS;
 use super::discovery::Page;
 use super::lint::Finding;
+use super::manifest;
 use crate::json::{self, Limits, Object, Value, to_canonical, to_indented};
 use crate::key::PublicKey;
 
 /// How large a manifest may be.
-pub const MANIFEST_LIMITS: Limits = Limits { bytes: 64 << 20, depth: 64, values: 4_000_000 };
+pub const MANIFEST_LIMITS: Limits = manifest::LIMITS;
 /// How large the document of a publisher may be.
 pub const PUBLISHER_LIMITS: Limits = LIMITS;
 /// Where the manifest is found.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builtin::builtins;
-use super::contract::{Contract, LIMITS, Source};
+use super::contract::{Contract, Source};
+use super::declaration::LIMITS;
 use super::lint::Finding;
 use crate::files;
 use crate::near::likeness;

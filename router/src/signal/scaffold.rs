@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::declaration::{Unordered, rehash};
 use super::pattern::{is_id, is_semver, is_snake_case};
+use super::validator::STARTER;
 use crate::json::{Object, Value};
 use crate::python_text::repr_str;
 
@@ -92,7 +93,7 @@ pub fn scaffold(id: &str, version: &str, fields: &str) -> Result<Object, Scaffol
     contract.insert("input_schema_version", "1.0.0");
     contract.insert("output_fields", names.clone());
     contract.insert("allowed_policy_fields", names);
-    contract.insert("validator_name", "starter_boolean_validator");
+    contract.insert("validator_name", STARTER.0);
     contract.insert("validator_version", "1.0.0");
     rehash(&mut contract)?;
     Ok(contract)

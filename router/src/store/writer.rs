@@ -163,7 +163,7 @@ impl Writer {
     pub(super) fn append_behind(&self, append: Append) -> Receipt {
         let gathered = &self.counters.gathered;
         let certain = append.claim.is_none() && append.progress.events <= MAX_EVENTS;
-        if !certain || gathered.load(Ordering::Relaxed) >= MAX_GATHERED {
+        if !certain || gathered.load(Ordering::Relaxed) >= MAX_GATHERED || self.is_failing() {
             return self.append(append);
         }
         gathered.fetch_add(1, Ordering::Relaxed);
@@ -294,32 +294,36 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                 desk.commit(Vec::new());
             }
             Message::Append { append, done } => {
-                if done.is_none() {
+                let mut batch = vec![(*append, done)];
+                next = fill(&mut batch, inbox);
+                // Whoever hands something over after this look rouses the thread, also before it sleeps.
+                if next.is_none() && batch.iter().all(|(_, done)| done.is_none()) {
                     std::thread::park_timeout(GATHERING);
                 }
                 // What arrives while another thread writes belongs to the same commit.
                 let mut desk = lock(desk);
-                let mut bytes = append.body.len();
-                let mut batch = vec![(*append, done)];
-                while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
-                    match inbox.try_recv() {
-                        Ok(Message::Append { append, done }) => {
-                            bytes += append.body.len();
-                            batch.push((*append, done));
-                        }
-                        Ok(other) => {
-                            next = Some(other);
-                            break;
-                        }
-                        Err(_) => break,
-                    }
-                }
+                next = next.or_else(|| fill(&mut batch, inbox));
                 let gathered = batch.iter().filter(|(_, done)| done.is_none()).count();
                 desk.commit(batch);
                 desk.counters.gathered.fetch_sub(gathered, Ordering::Relaxed);
             }
         }
     }
+}
+
+/// Adds what has arrived to a batch, up to what is no append, which is returned.
+fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> {
+    let mut bytes: usize = batch.iter().map(|(append, _)| append.body.len()).sum();
+    while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+        match inbox.try_recv().ok()? {
+            Message::Append { append, done } => {
+                bytes += append.body.len();
+                batch.push((*append, done));
+            }
+            other => return Some(other),
+        }
+    }
+    None
 }
 
 impl Desk {
@@ -362,7 +366,7 @@ impl Desk {
                 None if error.is_passing() => self.owed.push(append),
                 None => {
                     let run_id = &append.header.run_id;
-                    tracing::error!(run_id, %error, "the end of a run cannot be recorded");
+                    tracing::error!(run_id, %error, "events of a run cannot be recorded");
                 }
             }
         }

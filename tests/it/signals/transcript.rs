@@ -18,6 +18,9 @@ pub type Exception = (&'static str, &'static str);
 /// Texts that tell people what to do next. They name the commands of their own program, so each program has its own.
 const PROSE: [&str; 6] = ["next", "next_steps", "note", "_note", "_comment", "_layer_boundary"];
 
+/// What is said of a program that panicked.
+const PANICKED: &str = "it panicked";
+
 /// Reads golden data of the AiGentsy tools.
 pub fn golden(name: &str) -> Value {
     let path = workspace().join("tests/golden/aigentsy").join(name);
@@ -40,7 +43,10 @@ pub fn play(name: &str, wanted: impl Fn(&str) -> bool, exceptions: &[Exception])
     for case in &cases {
         let id = case["id"].as_str().unwrap();
         match (case_differs(case), known.remove(id)) {
-            (Some(difference), None) => wrong.push(format!("{id}: {difference}")),
+            // Nothing excuses a panic.
+            (Some(difference), known) if known.is_none() || difference.contains(PANICKED) => {
+                wrong.push(format!("{id}: {difference}"));
+            }
             (None, Some(reason)) => {
                 wrong.push(format!("{id} is an exception ({reason}), and does not differ"));
             }
@@ -104,7 +110,7 @@ fn step_differs(
 ) -> Option<String> {
     let (stdout, stderr) = (run.stdout(), run.stderr());
     if run.code() == 101 || stderr.contains("panicked") {
-        return Some(format!("it panicked: {stderr}"));
+        return Some(format!("{PANICKED}: {stderr}"));
     }
     if step.get("crash").is_some() {
         return (run.code() == 0).then(|| format!("exit 0 where the peer crashed: {stdout}"));

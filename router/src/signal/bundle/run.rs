@@ -2,11 +2,11 @@
 
 use super::build::{Draft, Event};
 use crate::digest::Digest;
-use crate::event::Line;
+use crate::event::{Kind, Line};
 use crate::json::{Limits, Object, Value, parse, to_canonical};
 
 /// The kind of events that tell an evaluation, and what a policy decided on it.
-const EVALUATED: &str = "SIGNALS_EVALUATED";
+const EVALUATED: &str = Kind::SignalsEvaluated.name();
 /// The kind of the event that says of which record the bundle is made.
 const RECORDED: &str = "RUN_RECORDED";
 /// Who says so.

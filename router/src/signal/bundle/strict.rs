@@ -4,10 +4,7 @@
 use super::anchor::{self, Binding};
 use super::{event, policy, python, replay};
 use crate::json::{Object, Value, to_compact};
-use crate::signal::{Finding, Validator, contract_hash, input_schema_hash};
-
-/// What an evaluation may have come to.
-const RESULTS: [&str; 4] = ["passed", "incomplete", "rejected", "unknown_adapter"];
+use crate::signal::{Finding, ValidationResult, Validator, contract_hash, input_schema_hash};
 
 /// Says whether the inputs of a policy are what the validator of a declaration gives; none if it is not known here.
 #[must_use]
@@ -127,8 +124,9 @@ fn evaluated(evaluation: &Value, pointer: &str, findings: &mut Vec<Finding>) {
         return;
     }
     let result = object.get("validation_result").and_then(Value::as_str);
-    if !result.is_some_and(|result| RESULTS.contains(&result)) {
-        let words = RESULTS.join(", ");
+    let results = ValidationResult::ALL.map(ValidationResult::name);
+    if !result.is_some_and(|result| results.contains(&result)) {
+        let words = results.join(", ");
         find("validation_result", format!("the result is none of {words}"));
     }
     let inputs = object.get("normalized_policy_inputs");

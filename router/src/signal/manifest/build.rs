@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::super::declaration::STATUSES;
 use super::super::entry::{
-    HASHED, Publication, STATUSES, bad_pointers, entry_form, entry_hash, entry_name, sign_entry,
-    text,
+    HASHED, Publication, bad_pointers, entry_form, entry_hash, entry_name, sign_entry, text,
 };
 use super::super::lint::{Severity, lint};
 use super::super::pattern::{SemverParts, semver_parts};

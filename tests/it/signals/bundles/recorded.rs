@@ -21,7 +21,6 @@ const EXCEPTIONS: &[Exception] = &[
     ("bundle-strict-json-nokey", "11: --strict counts with --json too"),
     ("bundle-event-foreign-deal", "11: events are of the deal of the bundle"),
     ("bundle-anchor-sth-size-differs-nokey", "11: head and proof are of the same tree"),
-    ("bundle-io-version", "the version of this program is told by nexus-router --version"),
 ];
 
 #[test]

@@ -30,6 +30,11 @@ fn a_contract_that_is_revoked_or_gone_counts_at_once() {
     until("the end of the contract that is gone", || (review() == "required").then_some(()));
     write(&stage.path(""), file, at(&json!({})));
     until("the contract once more", || review().is_null().then_some(()));
+    // A contract that nobody knows is a mistake, also while the daemon runs: nothing changes.
+    stage.configure(&CONFIG.replace("acme.suite", "acme.siute"));
+    daemon.ask("POST", "/v1/reload").refused(422, "UNKNOWN_SIGNAL_CONTRACT");
+    assert_eq!(review(), json!(null));
+    stage.configure(CONFIG);
     let reject = json!({ "rules": [{ "conditions": [], "action": "auto_reject" }] });
     write(&stage.path(""), "policy.json", reject.to_string());
     until("the other policy", || {

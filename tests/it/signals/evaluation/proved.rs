@@ -28,6 +28,15 @@ fn prepared() -> World {
     world
 }
 
+/// Writes a bundle that was changed, with its hash computed anew.
+fn write_rehashed(world: &World, bundle: &serde_json::Value) {
+    let whole = parse(bundle.to_string().as_bytes(), Limits::REQUEST).unwrap();
+    let mut whole = whole.into_object().unwrap();
+    let hash = bundle::hash(&Json::Object(whole.clone()));
+    whole.insert("bundle_hash", hash);
+    write(world.directory.path(), "changed.json", to_pretty(&Json::Object(whole)));
+}
+
 const VERIFY: &str = "contract bundle verify --json --strict --public-key key.json";
 
 #[test]
@@ -53,6 +62,26 @@ fn what_a_run_was_judged_by_is_proved_to_whoever_has_the_key() {
 }
 
 #[test]
+fn a_bundle_without_its_anchor_is_refused_when_strict_and_told_to_be_unanchored_else() {
+    let world = prepared();
+    export(&world, "one.json");
+    let text = fs::read_to_string(world.path("one.json")).unwrap();
+    let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for member in ["signed_tree_head", "merkle_inclusion", "consistency"] {
+        whole.as_object_mut().unwrap().remove(member);
+    }
+    // The seal goes too, so that nothing says any more who made it.
+    whole["events"].as_array_mut().unwrap().pop();
+    whole["proofs"][0]["evidence"]["adapter_evaluation"]["normalized_policy_inputs"]["lint_clean"] =
+        json!(false);
+    write_rehashed(&world, &whole);
+    let strict = line(&world, &format!("{VERIFY} changed.json"));
+    assert_eq!(strict.code(), 1, "{}", strict.stdout());
+    let lax = line(&world, "contract bundle verify --json --public-key key.json changed.json");
+    assert_eq!(lax.json()["verification_level"], "offline", "{}", lax.stdout());
+}
+
+#[test]
 fn a_changed_evaluation_is_found_also_when_the_bundle_is_hashed_again() {
     let world = prepared();
     export(&world, "one.json");
@@ -72,13 +101,7 @@ fn a_changed_evaluation_is_found_also_when_the_bundle_is_hashed_again() {
                 whole.pointer_mut(&format!("{place}/adapter_contract")).unwrap()["status"] = value;
             }
         }
-        let changed = whole.to_string();
-        let Json::Object(mut changed) = parse(changed.as_bytes(), Limits::REQUEST).unwrap() else {
-            panic!("no object");
-        };
-        let hash = bundle::hash(&Json::Object(changed.clone()));
-        changed.insert("bundle_hash", hash);
-        write(world.directory.path(), "changed.json", to_pretty(&Json::Object(changed)));
+        write_rehashed(&world, &whole);
         let verified = line(&world, &format!("{VERIFY} changed.json"));
         assert_eq!(verified.code(), 1, "{pointer}: {}", verified.stdout());
         assert_eq!(verified.json()["verified"], false, "{pointer}");

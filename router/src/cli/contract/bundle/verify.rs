@@ -15,13 +15,17 @@ use crate::signal::bundle::{self, LIMITS, Options};
 const KEY: Limits = Limits { bytes: 64 * 1024, depth: 16, values: 1024 };
 
 #[derive(clap::Args)]
-#[command(after_help = "Exits 0 if the bundle verifies, 1 if not, 2 if it cannot be read.
+#[command(
+    version,
+    after_help = "Exits 0 if the bundle verifies, 1 if not, 2 if it cannot be read.
 
 What is verified without a public key is only that the bundle is whole: anyone can have made it. --strict asks for more.
+The anchored event has to be the last one: what comes after it is proved by nobody.
 
 Examples:
   nexus-router contract bundle verify bundle.json --public-key log.json --strict
-  nexus-router contract bundle verify later.json --public-key log.json --earlier bundle.json")]
+  nexus-router contract bundle verify later.json --public-key log.json --earlier bundle.json"
+)]
 pub(in crate::cli) struct Arguments {
     /// The bundle.
     file: PathBuf,
