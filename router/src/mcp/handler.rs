@@ -143,6 +143,7 @@ impl ServerHandler for Handler {
         if many {
             accepted.resource_subscriptions = None;
         }
+        self.will_follow(&accepted);
         Some(accepted)
     }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RequestContext, RoleServer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::following::Follow;
@@ -15,6 +18,9 @@ use crate::service::Service;
 
 /// So many resources can be followed at once.
 pub(super) const FOLLOWED: usize = 1000;
+
+/// The library tells a listener that it hears of resources before they are followed, which takes so long at most.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Resources that somebody follows, as far as their adapters can tell of changes.
 type Follows = BTreeMap<String, Option<Follow>>;
@@ -28,13 +34,16 @@ pub(super) struct Session {
     told: AtomicBool,
     /// The resources that it follows.
     followed: Arc<Mutex<Follows>>,
+    /// Until when calls wait for resources that are about to be followed.
+    settling: watch::Sender<Option<Instant>>,
 }
 
 impl Default for Session {
     fn default() -> Self {
         let gone = CancellationToken::new();
         let guard = gone.clone().drop_guard();
-        Self { gone, _guard: guard, told: AtomicBool::new(false), followed: Arc::default() }
+        let (told, followed) = (AtomicBool::new(false), Arc::default());
+        Self { gone, _guard: guard, told, followed, settling: watch::Sender::new(None) }
     }
 }
 
@@ -126,6 +135,25 @@ impl Handler {
     }
 
     /// Tells one listener of what it asked for, until it goes or the daemon stops.
+    /// Takes note of a client that is about to be told that it hears of resources, before they are followed.
+    pub(super) fn will_follow(&self, filter: &SubscriptionFilter) {
+        let some = filter.resource_subscriptions.as_ref().is_some_and(|uris| !uris.is_empty());
+        // Over HTTP each request stands alone, and nobody waits for what another may have asked.
+        if some && self.local.is_some() {
+            self.session.settling.send_replace(Some(Instant::now() + SETTLING));
+        }
+    }
+
+    /// Waits until resources are followed that the client was told it hears of: what a call changes in them must not
+    /// come too early.
+    pub(super) async fn settled(&self) {
+        let deadline = *self.session.settling.borrow();
+        let Some(deadline) = deadline else { return };
+        let mut settling = self.session.settling.subscribe();
+        drop(tokio::time::timeout_at(deadline, settling.wait_for(Option::is_none)).await);
+    }
+
+    /// Tells a listener what changes, as long as it listens.
     pub(super) async fn tell_listener(
         &self,
         context: SubscriptionContext,
@@ -145,6 +173,7 @@ impl Handler {
             let follow = self.follow(context.request_context(), &asker, &uri).await?;
             follows.insert(uri, follow);
         }
+        self.session.settling.send_replace(None);
         let wants = |kind: Option<bool>| kind == Some(true);
         let filter: SubscriptionFilter = context.accepted().clone();
         let sink = context.sink();

@@ -61,6 +61,7 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let asker = self.asker(&context)?;
+        self.settled().await;
         let name = request.name.as_ref();
         if own::is_own(name) {
             return self.call_own(request, &context, &asker).await;

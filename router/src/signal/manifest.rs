@@ -14,14 +14,15 @@ pub use source::{Source, gather, is_named};
 pub use verify::{HashStatus, Report, Row, Rules, Top, check_row, check_top, verify};
 
 use super::Finding;
-use super::entry::text;
+use super::declaration::STATUSES;
+use super::entry::{entry_status, text};
 use super::publisher::Trust;
 use crate::clock::Timestamp;
 use crate::digest::Digest;
 use crate::json::{self, Limits, Object, Value, to_canonical};
 
 /// The largest manifest that is read.
-pub const LIMITS: Limits = Limits { bytes: 64 << 20, depth: 64, values: 4_000_000 };
+pub const LIMITS: Limits = Limits { bytes: 64 << 20, depth: 64, values: 1_000_000 };
 
 /// A text is no manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,13 +83,23 @@ pub fn manifest_hash(manifest: &Object, entries: &[&Object]) -> String {
     Digest::of(to_canonical(&hashed.into()).as_bytes()).to_string()
 }
 
-/// Returns the first entry of a version of a contract, with its place.
+/// Returns the entry of a version of a contract, with its place: of several the one with the worst status, or the
+/// first.
 #[must_use]
 pub fn find<'a>(entries: &[&'a Object], id: &str, version: &str) -> Option<(usize, &'a Object)> {
     let is_it = |entry: &Object| {
         text(entry, "adapter_id") == Some(id) && text(entry, "adapter_version") == Some(version)
     };
-    entries.iter().enumerate().find(|(_, entry)| is_it(entry)).map(|(at, entry)| (at, *entry))
+    let found = entries.iter().enumerate().filter(|(_, entry)| is_it(entry));
+    // A revocation is not undone by an entry that stands before it.
+    let worst = |(at, entry): &(usize, &&Object)| (badness(entry), std::cmp::Reverse(*at));
+    found.max_by_key(worst).map(|(at, entry)| (at, *entry))
+}
+
+/// Returns how bad the status of an entry is. One that is not known is worse than any other.
+pub(super) fn badness(entry: &Object) -> usize {
+    let status = entry_status(entry);
+    STATUSES.iter().position(|known| Some(*known) == status).unwrap_or(STATUSES.len())
 }
 
 /// Returns what is wrong with how fresh a manifest says it is; nothing if it says nothing.

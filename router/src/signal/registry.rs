@@ -12,6 +12,8 @@ use super::builtin::builtins;
 use super::contract::{Contract, Source};
 use super::declaration::LIMITS;
 use super::lint::Finding;
+use super::pattern::SemverParts;
+use super::scaffold::SCAFFOLD_FILE;
 use crate::files;
 use crate::near::likeness;
 
@@ -90,7 +92,8 @@ impl Registry {
             let versions = registry.contracts.entry(builtin.adapter_id.clone()).or_default();
             versions.push(Arc::clone(builtin));
         }
-        let mut same: BTreeMap<(String, String), Vec<Contract>> = BTreeMap::new();
+        // By the numbers, so that 1.0.0 and 01.0.0 are one version.
+        let mut same: BTreeMap<(String, SemverParts), Vec<Contract>> = BTreeMap::new();
         for contract in read {
             if let Some(known) = registry.contracts.get(&contract.adapter_id) {
                 let alike = known.iter().any(|it| it.contract_hash == contract.contract_hash);
@@ -103,7 +106,7 @@ impl Registry {
                 registry.reports.push(Report::new(contract.file(), finding));
                 continue;
             }
-            let key = (contract.adapter_id.clone(), contract.adapter_version.clone());
+            let key = (contract.adapter_id.clone(), contract.order.clone());
             same.entry(key).or_default().push(contract);
         }
         for contracts in same.into_values() {
@@ -228,10 +231,11 @@ fn list(directory: &Path) -> (Vec<PathBuf>, Vec<Report>) {
             if name.starts_with('.') {
                 continue;
             }
-            if name.ends_with(EXTENSION) {
+            if name.ends_with(EXTENSION) || name == SCAFFOLD_FILE {
                 bytes += std::fs::metadata(entry.path()).map_or(0, |file| file.len());
                 found.push(entry.path());
-            } else if place == directory && entry.path().is_dir() {
+            // A link to a directory is not followed, as no other reader of contracts does.
+            } else if place == directory && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 places.push(entry.path());
             }
             if found.len() > MAX_FILES || bytes > MAX_BYTES {

@@ -71,7 +71,10 @@ pub(super) fn findings(bundle: &Value, told: Told) -> Vec<Finding> {
 /// Holds each event to the deal of the bundle.
 fn deals(bundle: &Value, findings: &mut Vec<Finding>) {
     let deal = bundle.get("deal_id");
-    let shown = |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), to_compact);
+    let shown = |value: Option<&Value>| {
+        let text = value.map_or_else(|| "none".to_owned(), to_compact);
+        text.chars().take(80).collect::<String>()
+    };
     for (index, event) in event::all(bundle).iter().enumerate() {
         let other = event.get("deal_id");
         if event.as_object().is_some() && other != deal {

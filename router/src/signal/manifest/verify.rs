@@ -7,7 +7,7 @@ use super::super::Severity;
 use super::super::entry::{bad_pointers, entry_form, entry_hash, entry_name, entry_status, text};
 use super::super::publisher::{SignatureStatus, Trust};
 use super::freshness::{self, FreshnessReport};
-use super::{entries, manifest_hash};
+use super::{badness, entries, manifest_hash};
 use crate::clock::Timestamp;
 use crate::json::{Object, Value, to_canonical};
 
@@ -150,7 +150,7 @@ pub fn verify(manifest: &Object, rules: &Rules<'_>) -> Result<Report, Vec<String
     graph(&entries, &mut findings);
     let freshness = freshness::check(manifest, rules.trust, rules.now, &mut findings);
     let sequence = freshness.freshness.as_ref().map(|it| it.sequence);
-    if rules.require_freshness && !manifest.contains_key(freshness::MEMBER) {
+    if (rules.require_freshness || rules.strict) && !manifest.contains_key(freshness::MEMBER) {
         let message =
             "it does not say how fresh it is; build it with nexus-router contract manifest build";
         findings.push(Finding::error("/freshness", message));
@@ -295,6 +295,7 @@ fn tell_row(row: &Row, entry: &Object, rules: &Rules<'_>, findings: &mut Vec<Fin
 /// Finds entries of the same id and version that bind different contracts.
 fn collisions(entries: &[&Object], findings: &mut Vec<Finding>) -> Vec<[Value; 2]> {
     let mut seen: HashMap<String, Option<&Value>> = HashMap::with_capacity(entries.len());
+    let mut became: HashMap<String, usize> = HashMap::with_capacity(entries.len());
     let mut found = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let part = |key: &str| entry.get(key).cloned().unwrap_or("".into());
@@ -306,6 +307,13 @@ fn collisions(entries: &[&Object], findings: &mut Vec<Finding>) -> Vec<[Value; 2
                 format!("{}: another entry binds it to another contract", entry_name(entry));
             findings.push(Finding::error(format!("/contracts/{index}/contract_hash"), message));
             found.push(key);
+        }
+        // Of two that say different things of what became of one contract, nobody knows which is newer.
+        let status = badness(entry);
+        let former = became.insert(entry_name(entry), status);
+        if former.is_some_and(|former| former != status) {
+            let message = format!("{}: another entry gives it another status", entry_name(entry));
+            findings.push(Finding::warning(format!("/contracts/{index}/status"), message));
         }
     }
     found

@@ -59,8 +59,10 @@ pub fn check(
 ) -> Result<Vec<PinFinding>, Vec<String>> {
     let report = verify(manifest, rules)?;
     let entries = entries(manifest)?;
-    let places: HashMap<String, usize> =
-        entries.iter().enumerate().rev().map(|(at, entry)| (entry_name(entry), at)).collect();
+    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        places.entry(entry_name(entry)).or_default().push(at);
+    }
     let mut about_entries: HashMap<usize, Vec<&Finding>> = HashMap::new();
     let mut found = Vec::new();
     for finding in &report.findings {
@@ -77,15 +79,21 @@ pub fn check(
     }
     for pin in pins.pins() {
         let name = entry_name(pin);
-        let Some(place) = places.get(&name) else {
+        let Some(places) = places.get(&name) else {
             found.push(about(&name, "not_in_manifest", "it is pinned, and not in the manifest"));
             continue;
         };
-        for finding in about_entries.get(place).into_iter().flatten() {
+        // All entries of one name count: what one of them says is not undone by another.
+        for finding in places.iter().filter_map(|place| about_entries.get(place)).flatten() {
             let severity = if rules.strict { Severity::Error } else { finding.severity };
             found.push(PinFinding { severity, ..about(&name, "entry", &finding.message) });
         }
-        hold(&name, pin, entries[*place], gate, &mut found);
+        let mut of_pin = Vec::new();
+        for place in places {
+            hold(&name, pin, entries[*place], gate, &mut of_pin);
+        }
+        of_pin.dedup();
+        found.append(&mut of_pin);
     }
     let mut by_id: HashMap<&str, Vec<&Object>> = HashMap::new();
     for pin in pins.pins() {

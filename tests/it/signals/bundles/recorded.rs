@@ -18,6 +18,8 @@ const EXCEPTIONS: &[Exception] = &[
     ("bundle-other-id-rehash", "3: the evaluation is of another adapter than the declaration"),
     ("bundle-strip-decl-rehash", "4: an evaluation without its declaration shows nothing"),
     ("bundle-event-ae-bad-only", "4: evaluations of events are checked too"),
+    ("bundle-anchor-no-sth", "1: who has a key asks for a signature, and the head was taken away"),
+    ("bundle-anchor-empty-sth", "1: who has a key asks for a signature, and the head is empty"),
     ("bundle-strict-json-nokey", "11: --strict counts with --json too"),
     ("bundle-event-foreign-deal", "11: events are of the deal of the bundle"),
     ("bundle-anchor-sth-size-differs-nokey", "11: head and proof are of the same tree"),

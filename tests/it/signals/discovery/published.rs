@@ -113,7 +113,7 @@ fn a_reload_with_what_must_not_be_published_changes_nothing() {
     for (file, text, _) in BAD {
         let good = std::fs::read(daemon.stage.path(file)).unwrap();
         write(&daemon.stage, file, text);
-        daemon.ask("POST", "/v1/reload").refused(500, "SIGNALS_UNUSABLE");
+        daemon.ask("POST", "/v1/reload").refused(422, "SIGNALS_UNUSABLE");
         for (path, body) in [MANIFEST, PUBLISHER, KEY].iter().zip(&before) {
             assert_eq!(daemon.get(path).by_nobody().send().body, *body, "{text}");
         }

@@ -205,3 +205,35 @@ fn workflows_get_annotations() {
     assert!(said.lines().any(|it| it == line), "{said}");
     assert!(said.contains("::warning file=pinned_adapters.json,title=superseded::"), "{said}");
 }
+
+#[test]
+fn a_contract_does_not_hide_from_the_gate() {
+    let project = Project::new();
+    let mut hidden = project.shop.read("contracts/a.adapter_contract.json");
+    // It is one to whoever evaluates, and looks like a manifest.
+    hidden["contracts"] = json!([]);
+    project.shop.write("contracts/a.adapter_contract.json", &hidden);
+    let (code, errors) = project.check(&["contracts/a.adapter_contract.json"]);
+    assert_eq!((code, errors), (1, codes(&["malformed"])));
+}
+
+#[test]
+fn nothing_that_is_pinned_is_an_error_whatever_else_there_is() {
+    let project = Project::new();
+    project.shop.write("pinned_adapters.json", &json!({}));
+    let (code, errors) = project.check(&[]);
+    assert_eq!((code, errors), (1, codes(&["nothing_pinned"])));
+}
+
+#[test]
+fn a_revocation_is_not_undone_by_another_entry_before_it() {
+    let project = Project::new();
+    let mut manifest = project.shop.read("m.json");
+    let entries = manifest["contracts"].as_array_mut().unwrap();
+    let mut revoked = entries.iter().find(|it| it["adapter_id"] == "acme.a").unwrap().clone();
+    revoked["status"] = json!("revoked");
+    entries.push(revoked);
+    project.shop.write("m.json", &manifest);
+    // What was changed does not verify either; that it is revoked is told first of all.
+    assert_eq!(project.check(&[]).0, 3);
+}

@@ -66,6 +66,14 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         Some(directory) => directory.clone(),
         None => app.data_dir()?.join("signal-log"),
     };
+    // A leaf that nobody gets the bundle of cannot be taken back, so the file is looked at first.
+    if let Some(file) = &arguments.out {
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if file.is_dir() || !parent.unwrap_or(std::path::Path::new(".")).is_dir() {
+            let message = format!("cannot write {}: it is a directory, or in none", file.display());
+            return Err(Error::usage(message, "name a file in a directory that exists"));
+        }
+    }
     let failed = |error: bundle::LogError| Error::usage(error.to_string(), error.hint());
     let mut log = Log::open(&directory).map_err(failed)?;
     let proofs = draft.proofs.len();

@@ -85,7 +85,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         None => {}
     }
     // A gate that had nothing to look at must not say that all is well.
-    if wrong.is_empty() && pins.pins().is_empty() {
+    let is_error = |finding: &PinFinding| finding.severity == Severity::Error;
+    if pins.pins().is_empty() && !wrong.iter().any(is_error) {
         let message = "nothing is pinned; nexus-router contract pin does that".to_owned();
         wrong.push(PinFinding { code: "nothing_pinned", ..broken(&pins_shown, message) });
     }
@@ -122,8 +123,13 @@ impl Arguments {
                 Ok(Source::Declaration(declaration)) => {
                     contracts.push(Contract { file, declaration });
                 }
-                // A directory may hold entries too; they are not what is used.
-                Ok(_) => {}
+                // A directory may hold entries too; they are not what is used. What is named as a contract is.
+                Ok(_) if file.ends_with(".entry.json") => {}
+                Ok(_) => {
+                    let message =
+                        "it is named as a contract, and has members of a manifest or an entry";
+                    wrong.push(broken(&file, message.to_owned()));
+                }
                 Err(Unread::Malformed(_, error)) => wrong.push(broken(&file, error.to_string())),
                 Err(unread) => return Err(unread.into()),
             }
