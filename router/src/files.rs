@@ -34,6 +34,16 @@ pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Does the same, with standard input for what is named `-`.
+pub(crate) fn read_named(path: &Path, most: usize) -> Result<Vec<u8>> {
+    if path.as_os_str() != "-" {
+        return read_bounded(path, most);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Waits until nobody else holds a file, which is made if it is not there, and holds it as long as what is returned
 /// is there.
 pub(crate) fn seize(path: &Path) -> Result<File> {

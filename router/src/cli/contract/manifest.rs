@@ -177,7 +177,7 @@ pub(super) fn read(path: &str) -> Result<Object, Unread> {
         return Err(Unread::Remote(path.to_owned()));
     }
     let bytes =
-        files::read_bounded(Path::new(path), LIMITS.bytes).map_err(|error| match error.kind() {
+        files::read_named(Path::new(path), LIMITS.bytes).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Unread::Missing(path.to_owned()),
             _ => Unread::Failed(path.to_owned(), error),
         })?;

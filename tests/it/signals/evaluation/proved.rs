@@ -57,6 +57,10 @@ fn what_a_run_was_judged_by_is_proved_to_whoever_has_the_key() {
         assert_eq!(report["verification_level"], "full");
         assert_eq!(report["proof_count"], 2);
     }
+    let input = fs::File::open(elsewhere.path("one.json")).unwrap();
+    let words: Vec<&str> = VERIFY.split(' ').chain(["-"]).collect();
+    let piped = elsewhere.run_with(&words, |command| command.stdin(input));
+    assert_eq!(piped.code(), 0, "{}", piped.stdout());
     let backwards = line(&elsewhere, &format!("{VERIFY} one.json --earlier two.json"));
     assert_eq!(backwards.code(), 1, "{}", backwards.stdout());
 }

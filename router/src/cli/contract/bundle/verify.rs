@@ -27,7 +27,7 @@ Examples:
   nexus-router contract bundle verify later.json --public-key log.json --earlier bundle.json"
 )]
 pub(in crate::cli) struct Arguments {
-    /// The bundle.
+    /// The bundle, or - for standard input.
     file: PathBuf,
     /// Write the report as JSON.
     #[arg(long)]
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
 
 fn read(path: &Path) -> Result<Value, Error> {
     let shown = path.display();
-    let bytes = files::read_bounded(path, LIMITS.bytes).map_err(|error| {
+    let bytes = files::read_named(path, LIMITS.bytes).map_err(|error| {
         let message = match error.kind() {
             std::io::ErrorKind::NotFound => format!("file not found: {shown}"),
             _ => format!("cannot read {shown}: {error}"),

@@ -18,7 +18,7 @@ const DOCUMENT: &str = "https://aigentsy.com/.well-known/aigentsy-publisher.json
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The manifest.
+    /// The manifest, or - for standard input.
     target: String,
     #[command(flatten)]
     keys: Keys,
