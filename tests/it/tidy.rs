@@ -10,7 +10,6 @@ const UNSAFE_ROOMS: &[&str] = &[
     "adapter-sdk/src/export.rs",
     "router/src/loader/library.rs",
     "router/src/sandbox/sys.rs",
-    "router/src/main.rs",
     "router/src/sandbox/notify.rs",
 ];
 
