@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod contract;
 mod daemon;
+mod evidence;
 mod explain;
 mod health;
 mod interface;
@@ -19,6 +20,7 @@ mod options;
 mod output;
 mod progress;
 mod reach;
+mod role;
 mod run;
 mod runs;
 mod schema;
@@ -97,6 +99,12 @@ enum Verb {
     /// Signal contracts: the fields that adapters give, bound by hashes, signed, evaluated and proved.
     #[command(subcommand)]
     Contract(Box<contract::Verb>),
+    /// Sealed executions: list, show, verify and export them, offline and without a daemon.
+    #[command(subcommand)]
+    Evidence(Box<evidence::Verb>),
+    /// The frozen roles: show them, export them for policy engines.
+    #[command(subcommand)]
+    Role(Box<role::Verb>),
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
@@ -236,6 +244,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Interface(verb) => interface::run(*verb, &environment),
         Verb::Tool(verb) => tool::run(*verb, &environment),
         Verb::Contract(verb) => contract::run(*verb, &environment),
+        Verb::Evidence(verb) => evidence::run(&verb, &environment),
+        Verb::Role(verb) => role::run(&verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),

@@ -16,6 +16,8 @@ pub mod merkle;
 
 pub mod key;
 
+pub mod tlog;
+
 pub mod clock;
 
 pub mod id;
@@ -25,6 +27,10 @@ pub mod metrics;
 pub mod trace;
 
 pub mod json;
+
+pub mod attest;
+
+pub mod seal;
 
 pub mod secret;
 
@@ -50,6 +56,8 @@ pub mod register;
 
 pub mod signal;
 
+pub mod evidence;
+
 pub mod run;
 
 pub mod store;
@@ -63,6 +71,8 @@ pub mod replay;
 pub mod inspect;
 
 pub mod bundle;
+
+pub mod notary;
 
 pub mod takeover;
 

@@ -1,0 +1,1 @@
+//! Attestations: DSSE envelopes around in-toto statements.

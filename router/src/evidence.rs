@@ -1,0 +1,1 @@
+//! Sealed directories of executions: written whole, normalized, verified without trust.

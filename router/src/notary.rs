@@ -1,0 +1,1 @@
+//! Seals the runs of a store as they end.

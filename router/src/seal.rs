@@ -1,0 +1,1 @@
+//! Who seals: the keys, the log, and many seals in one append.

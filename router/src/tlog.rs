@@ -1,0 +1,1 @@
+//! Transparency logs after C2SP: signed notes, checkpoints, tiles, proofs.

@@ -1,0 +1,1 @@
+//! Executions, rejections and verifications as directories.

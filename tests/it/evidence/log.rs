@@ -1,0 +1,1 @@
+//! The transparency log, against programs of others.

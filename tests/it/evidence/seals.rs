@@ -1,0 +1,1 @@
+//! Keys, seals, and their rotation.

@@ -1,0 +1,1 @@
+//! Verdicts about bundles that were changed in every way.

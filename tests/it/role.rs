@@ -1,0 +1,1 @@
+//! The frozen roles: their exports, and how they may change.
