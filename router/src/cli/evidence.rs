@@ -1,19 +1,97 @@
-//! `nexus-router evidence …`: sealed executions, listed, shown and verified offline.
+//! `nexus-router evidence …`: sealed executions, listed, shown, verified and exported offline.
+
+mod export;
+mod keys;
+mod list;
+mod show;
+mod verify;
+
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use super::{Answer, Error};
-use crate::config::Environment;
+use crate::app::{App, Named};
+use crate::config::{ConfigFile, Environment};
+
+/// The directory of all that is sealed, in the data directory.
+const SEALED: &str = "sealed";
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// List the sealed executions.
-    List,
+    /// List the bundles of the cabinet: executions, rejections and verifications.
+    List(list::Arguments),
+    /// Show a bundle: its documents, its attestation, its place in the log.
+    Show(show::Arguments),
+    /// Verify bundles or whole cabinets, offline. Exits 0 if all are genuine, 1 if not, 2 if that cannot be told.
+    Verify(verify::Arguments),
+    /// Copy a bundle with everything that an auditor needs to verify it.
+    Export(export::Arguments),
+    /// Show and rotate the keys that seal.
+    #[command(subcommand)]
+    Keys(keys::Verb),
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is filled in next")]
-pub(super) fn run(verb: &Verb, _environment: &Environment) -> Result<Answer, Error> {
+pub(super) fn run(verb: &Verb, environment: &Environment) -> Result<Answer, Error> {
     match verb {
-        Verb::List => Ok(Answer::No),
+        Verb::List(arguments) => list::run(arguments, environment),
+        Verb::Show(arguments) => show::run(arguments, environment),
+        Verb::Verify(arguments) => verify::run(arguments, environment),
+        Verb::Export(arguments) => export::run(arguments, environment),
+        Verb::Keys(verb) => keys::run(verb, environment),
     }
+}
+
+/// The format of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    #[value(alias = "human")]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Where the cabinet is.
+#[derive(clap::Args)]
+struct Place {
+    /// The directory of all that is sealed [default: that of router.toml, or sealed in the data directory].
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// The data directory [default: that of `NEXUS_ROUTER_DATA_DIR`, of router.toml, or
+    /// ~/.local/state/nexus-router].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The router's configuration file [default: router.toml, if there is one].
+    #[arg(long, visible_alias = "config", value_name = "FILE")]
+    config_file: Option<PathBuf>,
+}
+
+impl Place {
+    fn root(&self, environment: &Environment) -> Result<PathBuf, Error> {
+        if let Some(root) = &self.root {
+            return Ok(root.clone());
+        }
+        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        let named = Named { data_dir: self.data_dir.clone(), ..Named::default() };
+        Ok(App::new(environment, config, named).data_dir()?.join(SEALED))
+    }
+}
+
+/// Finds a bundle: a directory as it is named, or as its path is below `evidence/` of the cabinet.
+fn find(bundle: &Path, place: &Place, environment: &Environment) -> Result<PathBuf, Error> {
+    if bundle.is_dir() {
+        return Ok(bundle.to_owned());
+    }
+    let root = place.root(environment)?;
+    let inside = root.join("evidence").join(bundle);
+    let plain = bundle.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if plain && inside.is_dir() {
+        return Ok(inside);
+    }
+    Err(Error::usage(
+        format!("there is no bundle {} here or in {}", bundle.display(), root.display()),
+        "nexus-router evidence list lists them; name a directory, or TASK/EXECUTION of the cabinet",
+    ))
 }
