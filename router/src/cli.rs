@@ -130,6 +130,8 @@ enum Answer {
     Waits,
     /// What was asked for is revoked.
     Revoked,
+    /// It could not be told, and why is in the output.
+    Unclear,
 }
 
 /// Why there is no answer.
@@ -257,6 +259,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Ok(Answer::Waits | Answer::Revoked) => ExitCode::from(3),
+        Ok(Answer::Unclear) => ExitCode::from(2),
         Err(error) => {
             report(&error);
             ExitCode::from(2)

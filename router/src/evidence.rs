@@ -19,8 +19,10 @@ mod reader;
 pub mod rejection;
 pub mod spec;
 mod staged;
+pub mod statement;
 pub mod summary;
 pub mod verification;
+pub mod verify;
 
 pub use cabinet::{Cabinet, Error, Execution};
 pub use finding::{Finding, Findings};

@@ -13,6 +13,7 @@ use clap::Subcommand;
 use super::{Answer, Error};
 use crate::app::{App, Named};
 use crate::config::{ConfigFile, Environment};
+use crate::seal::{self, Trust};
 
 /// The directory of all that is sealed, in the data directory.
 const SEALED: &str = "sealed";
@@ -94,4 +95,13 @@ fn find(bundle: &Path, place: &Place, environment: &Environment) -> Result<PathB
         format!("there is no bundle {} here or in {}", bundle.display(), root.display()),
         "nexus-router evidence list lists them; name a directory, or TASK/EXECUTION of the cabinet",
     ))
+}
+
+/// Reads the keys of a cabinet.
+fn trust(root: &Path) -> Result<Trust, Error> {
+    Trust::read(&root.join("keys").join("trust.json")).map_err(|error| failed(&error))
+}
+
+fn failed(error: &seal::Error) -> Error {
+    Error::usage(error.to_string(), error.hint())
 }

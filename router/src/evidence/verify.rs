@@ -15,6 +15,7 @@ mod listing;
 mod others;
 mod places;
 mod sealed;
+mod shown;
 mod verdict;
 mod walk;
 
@@ -32,6 +33,7 @@ use crate::seal::Trust;
 
 pub use cabinet::{Report, Total};
 pub use listing::{Listed, list};
+pub use shown::{Shown, ShownProof, copy, show};
 pub use verdict::{Basis, Finding, Findings, Kind, Reason, Standing, Verdict};
 pub use walk::Limits;
 

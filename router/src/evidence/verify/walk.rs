@@ -298,6 +298,14 @@ impl Walk<'_> {
 }
 
 impl Walker {
+    /// Returns the digest of a file.
+    pub(super) fn digest(&mut self, path: &Path) -> io::Result<Digest> {
+        let file = openat(CWD, path, REGULAR, Mode::empty())?;
+        let size = fstat(&file)?.st_size.cast_unsigned();
+        let content = self.content(file.as_fd(), size, false)?;
+        content.map(|file| file.sha256).ok_or_else(|| io::Error::other("its size changed"))
+    }
+
     /// Reads a file of a size; none if it has another.
     fn content(
         &mut self,
