@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     copy(&bundle, &to.join("bundle"), Options::default().limits).map_err(failed(&to.join("bundle")))?;
     let keys = to.join("keys");
     std::fs::create_dir(&keys).map_err(failed(&keys))?;
-    let mut write = |name: &str, text: &str| {
+    let write = |name: &str, text: &str| {
         let file = to.join(name);
         files::write_whole(&file, text.as_bytes()).map_err(failed(&file))
     };
