@@ -26,7 +26,7 @@ pub use listener::{Listener, TlsFiles};
 pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
-    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, Log, LogFormat, Mcp,
+    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, EvidenceSettings, Effect, Log, LogFormat, Mcp,
     Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server, SignalSettings,
     Telemetry, TokenEntry, ToolEntry, Workers,
 };
