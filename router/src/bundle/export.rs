@@ -48,6 +48,15 @@ pub enum Provenance {
     Omit,
 }
 
+/// What proves that a bundle is what was recorded: stands beside what its digest covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The DSSE envelope around the statement about the run, as JSON.
+    pub attestation: String,
+    /// The proof that the statement is in the log, as C2SP writes it.
+    pub proof: String,
+}
+
 /// A bundle, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -75,17 +84,18 @@ pub fn export(
     log: &Log,
     source: &Source,
     provenance: Provenance,
+    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Result<Exported, Error> {
     let record = &log.record;
     match source.payloads {
-        Payloads::Canonical => Ok(splice(log, source, provenance, now)),
+        Payloads::Canonical => Ok(splice(log, source, provenance, attached, now)),
         Payloads::Python => {
             let lines = canonical(log).map_err(|unreadable| Error::Unreadable {
                 run_id: record.header.run_id.clone(),
                 reason: unreadable.to_string(),
             })?;
-            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, now))
+            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, None, now))
         }
     }
 }
@@ -95,10 +105,11 @@ pub(super) fn splice(
     log: &Log,
     source: &Source,
     provenance: Provenance,
+    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Exported {
     let Log { record, bodies } = log;
-    write(record, bodies, record.progress.head, &source.name, provenance, now)
+    write(record, bodies, record.progress.head, &source.name, provenance, attached, now)
 }
 
 fn write(
@@ -107,6 +118,7 @@ fn write(
     head: Digest,
     source: &str,
     provenance: Provenance,
+    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Exported {
     let mut text = String::with_capacity(bodies.iter().map(String::len).sum::<usize>() + 2048);
@@ -138,6 +150,12 @@ fn write(
         text.push_str(",\"provenance\":");
         json::write_canonical_object(&mut text, &provenance);
     }
+    if let Some(Attached { attestation, proof }) = attached {
+        text.push_str(",\"attestation\":");
+        text.push_str(attestation.trim_end());
+        text.push_str(",\"proof\":");
+        json::write_canonical_str(&mut text, proof);
+    }
     text.push('}');
     Exported { text, digest }
 }
@@ -150,6 +168,23 @@ fn run(record: &RunRecord) -> Object {
     run.insert("run_id", record.header.run_id.as_str());
     run.insert("status", record.progress.status.name());
     run
+}
+
+/// Returns the digest that the bundle of a run has.
+pub(super) fn digest_of(log: &Log) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update("{\"events\":[");
+    for (index, line) in log.bodies.iter().flat_map(|body| body.lines()).enumerate() {
+        if index > 0 {
+            hasher.update(",");
+        }
+        hasher.update(line);
+    }
+    let mut last = "],\"run\":".to_owned();
+    json::write_canonical_object(&mut last, &run(&log.record));
+    last.push('}');
+    hasher.update(last);
+    Digest::from_bytes(hasher.finalize().into())
 }
 
 /// Returns the digest of an object, given the text of its members.

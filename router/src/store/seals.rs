@@ -42,6 +42,13 @@ impl Store {
         Ok(self.writer()?.ended())
     }
 
+    /// Ends that: who was told hears no more, and that it is so.
+    pub fn tell_no_more(&self) {
+        if let Ok(writer) = self.writer() {
+            writer.tell_no_more();
+        }
+    }
+
     /// Returns those of some runs that are over and have no seal: as many from the first on as are not too much at
     /// once, one at least. Also returns how many of the numbers that covers.
     ///

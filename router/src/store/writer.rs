@@ -250,6 +250,11 @@ impl Writer {
         ended
     }
 
+    /// Lets go of who is told.
+    pub(super) fn tell_no_more(&self) {
+        *self.counters.ended.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Lets the thread finish what was handed over, and waits for it.
     pub(super) fn stop(&self) {
         drop(self.send(Message::Stop));

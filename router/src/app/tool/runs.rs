@@ -60,7 +60,7 @@ pub(super) fn export(app: &App, request: Value) -> Result<Value, Error> {
     };
     let provenance =
         if request.include_provenance { Provenance::Include } else { Provenance::Omit };
-    let exported = bundle::export(&log, &Source::of(&store), provenance, Clock::System.now())?;
+    let exported = app.export(&store, &log, provenance)?;
     let mut response = Object::new();
     response.insert("ok", true);
     response.insert("artifact", exported.to_json()?);

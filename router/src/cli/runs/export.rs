@@ -30,7 +30,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let store = arguments.store.app(environment)?.reader()?;
+    let app = arguments.store.app(environment)?;
+    let store = app.reader()?;
     let mut progress = Progress::new("exporting");
     progress.phase("reading the run");
     let log = store.log(&arguments.run_id)?;
@@ -45,7 +46,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     };
     progress.phase("writing the bundle");
     let provenance = if arguments.no_provenance { Provenance::Omit } else { Provenance::Include };
-    let exported = bundle::export(&log, &Source::of(&store), provenance, Clock::System.now())?;
+    let exported = app.export(&store, &log, provenance)?;
     if let Some(file) = &arguments.output {
         write(file, &exported.text)?;
     }
