@@ -457,11 +457,13 @@ impl App {
             metrics: self.metrics.clone(),
             witness: self.witness.clone(),
             listeners: self.listeners.clone(),
+            keeper: lock(&self.sealing).as_ref().map(|sealing| Arc::clone(&sealing.keeper)),
             ..default
         }
     }
 
     fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {
+        self.begin_sealing(&store)?;
         let options = self.options(&self.setup().config, fleet);
         Ok(Router::new(store, fleet.registry.clone(), options)?)
     }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod contracts;
+mod evidence;
 mod own;
 
 use crate::check::CHECKS;
@@ -85,6 +86,8 @@ pub fn all() -> impl Iterator<Item = Code> {
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
+        (Kind::Run, evidence::RUNS),
+        (Kind::Error, evidence::ERRORS),
         (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),

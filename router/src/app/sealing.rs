@@ -30,20 +30,19 @@ impl App {
     }
 
     /// Begins to seal what is done on a store, if it is to be.
-    pub(super) fn sealing(&self, store: &Store) -> Result<Option<Arc<Keeper>>, Error> {
+    pub(super) fn begin_sealing(&self, store: &Store) -> Result<(), Error> {
         let mut sealing = lock(&self.sealing);
-        if let Some(sealing) = &*sealing {
-            return Ok(Some(Arc::clone(&sealing.keeper)));
-        }
         let settings = self.config().evidence;
-        let Some(path) = store.path().filter(|_| settings.seal) else { return Ok(None) };
-        let Some(root) = settings.directory.or_else(|| beside(path)) else { return Ok(None) };
+        let Some(path) = store.path().filter(|_| settings.seal && sealing.is_none()) else {
+            return Ok(());
+        };
+        let Some(root) = settings.directory.or_else(|| beside(path)) else { return Ok(()) };
         let sealer = Arc::new(Sealer::open(&root)?);
         let keeper = Arc::new(Keeper::open(&root, Arc::clone(&sealer), self.metrics.clone())?);
         let backlog = if self.named.seals_backlog { Backlog::Seal } else { Backlog::Leave };
         let notary = Notary::start(store.clone(), sealer, backlog, self.metrics.clone())?;
-        *sealing = Some(Sealing { keeper: Arc::clone(&keeper), notary });
-        Ok(Some(keeper))
+        *sealing = Some(Sealing { keeper, notary });
+        Ok(())
     }
 
     /// Writes a run as a bundle, with its seal if it has one.
