@@ -7,8 +7,8 @@ use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
 use crate::{
-    bundle, code, interface, register, registry, request, router, secret, signal, store, takeover,
-    toolspec,
+    bundle, code, evidence, interface, notary, register, registry, request, router, seal, secret,
+    signal, store, takeover, toolspec,
 };
 
 /// Why there is no answer.

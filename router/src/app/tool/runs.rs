@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::{Absent, App, Error, IN_MEMORY, try_import};
-use crate::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
+use crate::bundle::{self, Check, ImportOptions, Provenance, Replays};
 use crate::clock::Clock;
 use crate::inspect;
 use crate::json::{Object, Value};
