@@ -1,9 +1,42 @@
 //! Sealed directories of executions: written whole, normalized, verified without trust.
+//!
+//! What was asked is an [`ExecutionSpec`], what it may read an [`Inputs`] manifest, what came of it an
+//! [`Output`], which is normalized before it is sealed. A [`Cabinet`] keeps all that as directories which are
+//! there whole or not at all. **Secrets never enter**: callers hand over values in which secrets were replaced
+//! already, for nothing here could tell a secret from a text, and what is sealed can never be taken back.
 
+pub mod cabinet;
+pub mod canonical;
+mod directory;
+mod finding;
+pub mod inputs;
 mod keeper;
+pub mod manifest;
+pub mod name;
+pub mod normalize;
+pub mod output;
+pub mod plan;
+mod reader;
+pub mod rejection;
+pub mod spec;
+mod staged;
 mod statement;
+pub mod summary;
+pub mod verification;
 mod wrap;
 
+pub use cabinet::{Cabinet, Error, Execution};
+pub use finding::{Finding, Findings};
+pub use inputs::Inputs;
 pub use keeper::{Acting, Case, KeepError, Keeper, task_id};
+pub use manifest::Manifest;
+pub use normalize::{Normalized, Redactor, normalize};
+pub use output::Output;
+pub use plan::{Authorization, Grant, Permission, Plan, PlanStep};
+pub use rejection::Rejection;
+pub use spec::{ExecutionSpec, Kind, SpecFields};
+pub use staged::{Published, SealFiles, Staged, StagedKind};
 pub use statement::{About, link, statement};
+pub use summary::{Outcome, RunSummary};
+pub use verification::Verification;
 pub use wrap::Given;

@@ -1,0 +1,436 @@
+//! Evidence that is staged: written out of sight, to be sealed and then to appear whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::cabinet::{EVIDENCE, Error, PLANS, REJECTIONS, STAGING, Shared, VERIFY};
+use super::directory::{Directory, Renamed, sync_all};
+use super::manifest::{self, Manifest};
+use crate::digest::Digest;
+use crate::id;
+
+/// What kind of evidence it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StagedKind {
+    /// Something was executed.
+    Execution,
+    /// Something was refused.
+    Rejection,
+    /// Something was decided about a spec.
+    Verification,
+    /// Something was planned. Plans are not sealed: the inputs of executions name them.
+    Plan,
+}
+
+/// The two files of a seal.
+#[derive(Clone, Copy, Debug)]
+pub struct SealFiles<'a> {
+    /// The text of `attestation.intoto.jsonl`.
+    pub attestation: &'a str,
+    /// The text of `inclusion.tlog-proof`.
+    pub proof: &'a str,
+}
+
+/// Evidence that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Whether it was not there before.
+    pub fresh: bool,
+}
+
+/// Where it will appear.
+#[derive(Debug)]
+pub(super) enum Target {
+    Execution { task_id: String, exec_id: String },
+    Rejection { task_id: String, id: String, text: String },
+    Verification { spec_sha256: String, text: String },
+    Plan { plan_sha256: String, text: String },
+}
+
+/// Staged evidence. When it is dropped before it is published, nothing of it is left.
+#[derive(Debug)]
+pub struct Staged {
+    shared: Arc<Shared>,
+    kind: StagedKind,
+    target: Target,
+    /// Its name in the staging directory, and that directory, which is locked; none if the same is there already.
+    place: Option<(String, Directory)>,
+    already: Option<PathBuf>,
+    /// Directories inside it.
+    directories: BTreeSet<String>,
+    /// The directory in which was written last.
+    last: Option<(String, Directory)>,
+    /// Files that are not durable yet.
+    pending: Vec<File>,
+    pub(super) subjects: Vec<(&'static str, Digest)>,
+    pub(super) spec_sha256: Option<Digest>,
+    pub(super) files: Manifest,
+    pub(super) volatile: BTreeMap<String, Digest>,
+}
+
+/// More files than this are not kept open.
+const MOST_PENDING: usize = 64;
+
+/// More different rejections of one task for one reason are refused.
+const MOST_REJECTIONS: usize = 4096;
+
+impl Staged {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        kind: StagedKind,
+        target: Target,
+    ) -> Result<Self, Error> {
+        let mut staged = Self {
+            shared: Arc::clone(shared),
+            kind,
+            target,
+            place: None,
+            already: None,
+            directories: BTreeSet::new(),
+            last: None,
+            pending: Vec::new(),
+            subjects: Vec::new(),
+            spec_sha256: None,
+            files: Manifest::default(),
+            volatile: BTreeMap::new(),
+        };
+        if let Some(path) = staged.find_same()? {
+            staged.already = Some(path);
+            return Ok(staged);
+        }
+        let name = id::run_id();
+        let begin = || -> io::Result<Directory> {
+            // Whoever sweeps waits until the new directory is held.
+            let sharing = shared.staging.again()?;
+            sharing.share()?;
+            shared.staging.make(&name)?;
+            let directory = shared.staging.enter(&name)?;
+            directory.seize()?;
+            Ok(directory)
+        };
+        let directory = begin().map_err(|source| staged.failed(&name, source))?;
+        staged.place = Some((name, directory));
+        if kind == StagedKind::Execution {
+            staged.make(manifest::OUTPUTS)?;
+        }
+        Ok(staged)
+    }
+
+    /// Returns what kind of evidence it is.
+    #[must_use]
+    pub const fn kind(&self) -> StagedKind {
+        self.kind
+    }
+
+    /// Returns where the same evidence is already. Then there is nothing to seal.
+    #[must_use]
+    pub fn already(&self) -> Option<&Path> {
+        self.already.as_deref()
+    }
+
+    /// Returns the digest of the spec, for executions and verifications.
+    #[must_use]
+    pub const fn spec_sha256(&self) -> Option<Digest> {
+        self.spec_sha256
+    }
+
+    /// Returns the digest of the manifest.
+    #[must_use]
+    pub fn manifest_sha256(&self) -> Digest {
+        self.subjects.first().map_or(Digest::ZERO, |(_, digest)| *digest)
+    }
+
+    /// Returns the digest of `run_summary.json`, for executions.
+    #[must_use]
+    pub fn summary_sha256(&self) -> Option<Digest> {
+        let named = self.subjects.iter().find(|(name, _)| *name == manifest::SUMMARY);
+        named.map(|(_, digest)| *digest)
+    }
+
+    /// Returns what an attestation is about: the manifest first, then what no manifest covers or a reader looks for.
+    #[must_use]
+    pub fn subjects(&self) -> &[(&'static str, Digest)] {
+        &self.subjects
+    }
+
+    /// Returns the files that the manifest lists.
+    #[must_use]
+    pub const fn files(&self) -> &BTreeMap<String, Digest> {
+        self.files.files()
+    }
+
+    /// Returns the files in `volatile/`, which only an attestation covers.
+    #[must_use]
+    pub const fn volatile(&self) -> &BTreeMap<String, Digest> {
+        &self.volatile
+    }
+
+    /// Adds the seal, makes everything durable, and lets it appear.
+    ///
+    /// # Errors
+    /// When it cannot be written, or something is in its place; then nothing of it is left.
+    pub fn publish(self, seal: Option<SealFiles<'_>>) -> Result<Published, Error> {
+        let mut results = Self::publish_all(vec![(self, seal)]);
+        // One in, one out.
+        results.pop().unwrap_or_else(|| Err(Error::Exists(PathBuf::new())))
+    }
+
+    /// Does the same for many, with hardly more waiting for the disk than for one.
+    #[must_use]
+    pub fn publish_all(list: Vec<(Self, Option<SealFiles<'_>>)>) -> Vec<Result<Published, Error>> {
+        let mut ready = Vec::with_capacity(list.len());
+        for (mut staged, seal) in list {
+            let written = staged.add_seal(seal);
+            ready.push((staged, written));
+        }
+        let start: Vec<&Self> = ready.iter().map(|(staged, _)| staged).collect();
+        start.iter().for_each(|staged| staged.start_writing());
+        let placed: Vec<_> = ready
+            .into_iter()
+            .map(|(mut staged, written)| {
+                written.and_then(|()| staged.settle()).and_then(|()| staged.appear())
+            })
+            .collect();
+        let mut synced = BTreeSet::new();
+        placed
+            .into_iter()
+            .map(|placed| {
+                let (published, parents) = placed?;
+                for (path, parent) in parents {
+                    if synced.insert(path.clone()) {
+                        parent.sync().map_err(|source| Error::File { path, source })?;
+                    }
+                }
+                Ok(published)
+            })
+            .collect()
+    }
+
+    fn add_seal(&mut self, seal: Option<SealFiles<'_>>) -> Result<(), Error> {
+        let Some(seal) = seal else { return Ok(()) };
+        self.write(manifest::ATTESTATION, seal.attestation.as_bytes())?;
+        self.write(manifest::PROOF, seal.proof.as_bytes())
+    }
+
+    /// Makes a directory inside.
+    pub(super) fn make(&mut self, name: &str) -> Result<(), Error> {
+        let Some((place, directory)) = &self.place else { return Ok(()) };
+        directory.ensure(name).map_err(|source| self.failed(place, source))?;
+        self.directories.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Writes a file, in directories that are made if need be.
+    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let Some((place, directory)) = &self.place else { return Ok(()) };
+        let (parent, file) = name.rsplit_once('/').unwrap_or(("", name));
+        let written = (|| {
+            if parent.is_empty() {
+                return directory.write(file, bytes);
+            }
+            if self.last.as_ref().is_none_or(|(last, _)| last != parent) {
+                self.last =
+                    Some((parent.to_owned(), walk(directory, parent, &mut self.directories)?));
+            }
+            let last = self.last.as_ref().map_or(directory, |(_, last)| last);
+            last.write(file, bytes)
+        })();
+        let written = written.map_err(|source| self.failed(&format!("{place}/{name}"), source))?;
+        self.pending.push(written);
+        if self.pending.len() >= MOST_PENDING {
+            let pending = std::mem::take(&mut self.pending);
+            sync_all(&pending).map_err(|source| self.failed(name, source))?;
+        }
+        Ok(())
+    }
+
+    fn start_writing(&self) {
+        super::directory::start_all(&self.pending);
+    }
+
+    /// Waits until everything inside is durable.
+    fn settle(&mut self) -> Result<(), Error> {
+        let Some((place, directory)) = &self.place else { return Ok(()) };
+        let pending = std::mem::take(&mut self.pending);
+        let mut none = BTreeSet::new();
+        let synced = sync_all(&pending).and_then(|()| {
+            for inside in &self.directories {
+                walk(directory, inside, &mut none)?.sync()?;
+            }
+            directory.sync()
+        });
+        synced.map_err(|source| self.failed(place, source))
+    }
+
+    /// Gives it its place. Returns the directories whose names have to become durable.
+    fn appear(mut self) -> Result<(Published, Vec<(PathBuf, Directory)>), Error> {
+        if let Some(path) = self.already.take() {
+            return Ok((Published { path, fresh: false }, Vec::new()));
+        }
+        let Some((name, held)) = self.place.take() else {
+            return Err(Error::Exists(self.shared.root.clone()));
+        };
+        let result = self.rename(&name);
+        if !matches!(&result, Ok((Published { fresh: true, .. }, _))) {
+            // Whatever it was, nothing of it stays.
+            drop(self.shared.staging.remove(&name));
+        }
+        drop(held);
+        result
+    }
+
+    fn rename(&self, name: &str) -> Result<(Published, Vec<(PathBuf, Directory)>), Error> {
+        let (parents, path) = self.parents(true)?;
+        let Some((_, parent)) = parents.first() else {
+            return Err(Error::Exists(path));
+        };
+        // Others may take a name between looking and renaming, but not for ever.
+        for _ in 0..=MOST_REJECTIONS {
+            let free = match self.look(parent, &path)? {
+                Look::Same(path) => return Ok((Published { path, fresh: false }, parents)),
+                Look::Free(free) => free,
+            };
+            match self.shared.staging.rename(name, parent, &free) {
+                Ok(Renamed::Done) => {
+                    let path = path.join(free);
+                    return Ok((Published { path, fresh: true }, parents));
+                }
+                Ok(Renamed::Taken) => {}
+                Ok(Renamed::Unable) => return Err(Error::NoReplace(path)),
+                Err(source) => return Err(Error::File { path: path.join(free), source }),
+            }
+        }
+        Err(Error::TooMany { path, most: MOST_REJECTIONS })
+    }
+
+    /// Returns the directory in which it appears, after it those above it, and the path of the first.
+    fn parents(&self, make: bool) -> Result<(Vec<(PathBuf, Directory)>, PathBuf), Error> {
+        let (top, name, inside): (_, _, &[&str]) = match &self.target {
+            Target::Execution { task_id, .. } => (&self.shared.evidence, EVIDENCE, &[task_id]),
+            Target::Rejection { task_id, .. } => {
+                (&self.shared.evidence, EVIDENCE, &[task_id, REJECTIONS])
+            }
+            Target::Verification { .. } => (&self.shared.evidence, EVIDENCE, &[VERIFY]),
+            Target::Plan { .. } => (&self.shared.plan, PLANS, &[]),
+        };
+        let mut path = self.shared.root.join(name);
+        let failed = |path: &Path, source| Error::File { path: path.to_owned(), source };
+        let again = top.again().map_err(|source| failed(&path, source))?;
+        let mut parents = vec![(path.clone(), again)];
+        for name in inside {
+            let last = &parents[parents.len() - 1].1;
+            let next = if make { last.ensure(name) } else { last.enter(name) };
+            path.push(name);
+            parents.push((path.clone(), next.map_err(|source| failed(&path, source))?));
+        }
+        parents.reverse();
+        Ok((parents, path))
+    }
+
+    /// Looks whether the same is there before anything is written.
+    fn find_same(&self) -> Result<Option<PathBuf>, Error> {
+        let (parents, path) = match self.parents(false) {
+            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let Some((_, parent)) = parents.first() else { return Ok(None) };
+        match self.look(parent, &path)? {
+            Look::Same(path) => Ok(Some(path)),
+            Look::Free(_) => Ok(None),
+        }
+    }
+
+    /// Looks for the same evidence, and for a name that is free.
+    fn look(&self, parent: &Directory, path: &Path) -> Result<Look, Error> {
+        match &self.target {
+            Target::Execution { exec_id, .. } => {
+                match parent.has(exec_id).map_err(|source| self.failed(exec_id, source))? {
+                    true => Err(Error::Exists(path.join(exec_id))),
+                    false => Ok(Look::Free(exec_id.clone())),
+                }
+            }
+            Target::Verification { spec_sha256: name, text } => {
+                Self::compare(parent, path, name, manifest::MANIFEST, text)?
+                    .ok_or_else(|| Error::Collision(path.join(name)))
+            }
+            Target::Plan { plan_sha256: name, text } => {
+                Self::compare(parent, path, name, manifest::PLAN, text)?
+                    .ok_or_else(|| Error::Collision(path.join(name)))
+            }
+            Target::Rejection { id, text, .. } => {
+                for number in 1..=MOST_REJECTIONS {
+                    let name = if number == 1 { id.clone() } else { format!("{id}-{number}") };
+                    if let Some(look) =
+                        Self::compare(parent, path, &name, manifest::REJECTION, text)?
+                    {
+                        return Ok(look);
+                    }
+                }
+                Err(Error::TooMany { path: path.join(id), most: MOST_REJECTIONS })
+            }
+        }
+    }
+
+    /// Compares a file of what has a name with what it should be; none if it is something else.
+    fn compare(
+        parent: &Directory,
+        path: &Path,
+        name: &str,
+        file: &str,
+        text: &str,
+    ) -> Result<Option<Look>, Error> {
+        match parent.enter(name).and_then(|there| there.read(file, text.len())) {
+            Ok(bytes) if bytes == text.as_bytes() => Ok(Some(Look::Same(path.join(name)))),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match parent.has(name) {
+                    Ok(false) => Ok(Some(Look::Free(name.to_owned()))),
+                    // There is something without the file: it is not the same.
+                    Ok(true) => Ok(None),
+                    Err(source) => Err(Error::File { path: path.join(name), source }),
+                }
+            }
+            Err(source) => Err(Error::File { path: path.join(name), source }),
+        }
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> Error {
+        Error::File { path: self.shared.root.join(STAGING).join(name), source }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some((name, held)) = self.place.take() {
+            // What cannot be removed now is swept when the cabinet is opened next.
+            drop(self.shared.staging.remove(&name));
+            drop(held);
+        }
+    }
+}
+
+enum Look {
+    Same(PathBuf),
+    Free(String),
+}
+
+/// Goes down a path, makes what is not there, and notes every directory on the way.
+fn walk(from: &Directory, path: &str, noted: &mut BTreeSet<String>) -> io::Result<Directory> {
+    let mut parts = path.split('/');
+    let mut so_far = parts.next().unwrap_or_default().to_owned();
+    let mut directory = from.ensure(&so_far)?;
+    noted.insert(so_far.clone());
+    for part in parts {
+        directory = directory.ensure(part)?;
+        so_far = format!("{so_far}/{part}");
+        noted.insert(so_far.clone());
+    }
+    Ok(directory)
+}
