@@ -68,3 +68,17 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.persist(path)?;
     File::open(directory)?.sync_all()
 }
+
+/// Writes a new file that only its owner reads, so that it is there whole and for good, or not at all.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path)?;
+    File::open(directory)?.sync_all()
+}

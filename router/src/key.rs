@@ -5,11 +5,11 @@
 //! base64 leniently.
 
 mod lenient;
+mod pem;
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -91,7 +91,7 @@ pub struct Signature([u8; 64]);
 pub struct ParseError(&'static str);
 
 impl SigningKey {
-    /// Makes a key in a new file that only its owner reads.
+    /// Makes a key in a new file that only its owner reads, which is there whole or not at all.
     ///
     /// # Errors
     /// When the file is there already or cannot be written, or there is no randomness.
@@ -102,13 +102,8 @@ impl SigningKey {
             .map_err(|_| Error::Malformed { path: path.to_owned() })?;
         let text = STANDARD.encode([&PKCS8[..], &seed].concat());
         let text = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
-        let write = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        };
-        write().map_err(|source| Error::File { path: path.to_owned(), source })?;
+        files::write_secret(path, text.as_bytes())
+            .map_err(|source| Error::File { path: path.to_owned(), source })?;
         Ok(Self(pair))
     }
 

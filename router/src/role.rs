@@ -1,4 +1,33 @@
 //! Roles and the classes of actions that each may carry out: frozen tables, never configuration.
+//!
+//! [`decide`] is the only judge of a request. The policies of [`export`] are written from the same tables, for those
+//! who have an engine of their own, and [`contract()`] is the document to which all of it is held.
+
+mod contract;
+mod decide;
+pub mod export;
+
+pub use contract::{CONTRACT_SHA256, Revision, contract, contract_text, revisions};
+pub use decide::{CONDITIONS, Condition, Decision, Need, Reason, Request, When, decide};
+
+use crate::json::{Object, Value};
+
+/// The revision of the contract whose role table and conditions [`decide`] holds requests to.
+pub const VALIDATES: &str = "1.0.0";
+
+/// The SHA-256 of the canonical text (RFC 8785) of [`table`].
+pub const TABLE_SHA256: &str = "716d0873f8b85b3441eec9206539560bb1b06a3c5e344a64ec1afa8dfd8a17f9";
+
+/// Returns the frozen table: the roles by name, each with a sorted list of its classes of actions.
+#[must_use]
+pub fn table() -> Value {
+    let mut table = Object::new();
+    for role in Role::ALL {
+        let names = role.actions().into_iter().map(|class| Value::from(class.name())).collect();
+        table.insert(role.name(), Value::Array(names));
+    }
+    Value::Object(table)
+}
 
 /// A fixed partition of what may be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +55,15 @@ impl Role {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Returns the classes of actions of the role, sorted by name.
+    #[must_use]
+    pub fn actions(self) -> Vec<ActionClass> {
+        let mut actions: Vec<ActionClass> =
+            ActionClass::ALL.into_iter().filter(|class| self.allows(*class)).collect();
+        actions.sort_by_key(|class| class.name());
+        actions
     }
 
     /// Tells whether the role may carry out actions of a class. No class belongs to two roles.
@@ -151,5 +189,15 @@ mod tests {
             assert_eq!(ActionClass::from_name(class.name()), Some(class));
         }
         assert_eq!((Role::from_name("Scout"), ActionClass::from_name("")), (None, None));
+    }
+
+    #[test]
+    fn the_table_is_the_one_that_is_pinned() {
+        let text = crate::json::to_jcs(&table()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"envoy":["artifact_pack","build_exec","file_write","repo_ops","shell_exec","test_exec"],"scout":["data_lookup","doc_retrieval","extract_entities","summarize_sources","transform_text","web_search"]}"#
+        );
+        assert_eq!(crate::digest::Digest::of(text.as_bytes()).to_string(), TABLE_SHA256);
     }
 }
