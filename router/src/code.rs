@@ -81,7 +81,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 14] = [
+    let tables: [(Kind, &[Row]); 16] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),

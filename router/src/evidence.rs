@@ -36,6 +36,7 @@ pub use plan::{Authorization, Grant, Permission, Plan, PlanStep};
 pub use rejection::Rejection;
 pub use spec::{ExecutionSpec, Kind, SpecFields};
 pub use staged::{Published, SealFiles, Staged, StagedKind};
+pub(crate) use statement::pinned;
 pub use statement::{About, link, statement};
 pub use summary::{Outcome, RunSummary};
 pub use verification::Verification;

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use crate::bundle::{self, Attached};
 use crate::metrics::Metrics;
-use crate::seal::{self, Sealer};
+use crate::seal::{self, Sealer, Trust};
 use crate::store::{self, RunSeal, Store};
 use crate::tlog::{self, Tree};
 
-pub use verify::{MAX_BUNDLE, verify};
+pub use verify::{Broken, MAX_BUNDLE, verify};
 
 /// How long runs that ended are let gather: the seal is not waited for, and many together cost little more than one.
 const GATHERING: Duration = Duration::from_millis(20);
@@ -110,7 +110,9 @@ pub fn seal_backlog(store: &Store, sealer: &Arc<Sealer>, metrics: &Metrics) -> R
 /// When the store or the log cannot be read.
 pub fn attached(store: &Store, run_id: &str, root: &Path) -> Result<Option<Attached>, Error> {
     let Some(RunSeal { leaf, attestation }) = store.seal_of(run_id)? else { return Ok(None) };
-    let proof = Tree::open(&root.join(seal::LOG))?.prove(leaf)?;
+    let trust = Trust::read(&seal::trust_path(root))?;
+    let tree = Tree::open(&seal::log_directory(root))?;
+    let proof = tree.proof(leaf, &tree.checkpoint(&trust.verifiers())?)?;
     Ok(Some(Attached { attestation, proof: proof.to_string() }))
 }
 
@@ -190,7 +192,7 @@ impl Desk {
             return Ok(covered);
         }
         let wanted = unsealed.iter().map(|run| statement::of(&bundle::content_of(&run.log)));
-        let seals = self.sealer.seal_all(wanted.collect())?;
+        let seals = self.sealer.seal_all(&wanted.collect::<Vec<_>>())?;
         let kept = unsealed.iter().zip(seals).map(|(run, seal)| {
             let attestation = seal.attestation.trim_end().to_owned();
             (run.run_no, RunSeal { leaf: seal.index, attestation })

@@ -12,7 +12,7 @@ mod recorded;
 mod refusal;
 mod submission;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -23,17 +23,12 @@ use tracing::Instrument as _;
 
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
-use crate::gate::Witness;
 use crate::host::{Host, SeatLimits};
-use crate::listener::Listeners;
-use crate::metrics::Metrics;
 use crate::outcome::Outcome;
-use crate::policy::Law;
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
 use crate::run::Phase;
-use crate::secret::Secrets;
 use crate::store::{self, Claim, Header, Orphan, Store};
 
 pub use crate::host::{CallLimits, Occupancy};

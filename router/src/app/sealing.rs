@@ -18,7 +18,7 @@ const BESIDE: &str = "sealed";
 pub(super) struct Sealing {
     pub(super) keeper: Arc<Keeper>,
     /// Dropped with the app: what has ended by then is sealed first.
-    pub(super) notary: Notary,
+    _notary: Notary,
 }
 
 impl App {
@@ -41,7 +41,7 @@ impl App {
         let keeper = Arc::new(Keeper::open(&root, Arc::clone(&sealer), self.metrics.clone())?);
         let backlog = if self.named.seals_backlog { Backlog::Seal } else { Backlog::Leave };
         let notary = Notary::start(store.clone(), sealer, backlog, self.metrics.clone())?;
-        *sealing = Some(Sealing { keeper, notary });
+        *sealing = Some(Sealing { keeper, _notary: notary });
         Ok(())
     }
 

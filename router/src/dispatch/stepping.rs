@@ -265,7 +265,7 @@ fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, Adapter
 fn of_role(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
     let Some(role) = law.roles.get(act.adapter_id).copied() else { return Ok(output) };
     // No program is run for a call, so there need not be an exit code where there is none.
-    match Output::check(role, law.class_of(act), true, output.clone().into()) {
+    match Output::check(role, law.class_of(act), true, &output.clone().into()) {
         Ok(_) => Ok(output),
         Err(findings) => {
             let Act { adapter_id, tool, method } = act;

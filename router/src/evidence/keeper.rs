@@ -13,7 +13,7 @@ use super::plan::{Plan, PlanStep};
 use super::rejection::Rejection;
 use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
 use super::staged::{SealFiles, Staged};
-use super::statement::{About, statement};
+use super::statement::{About, pinned, statement};
 use super::summary::Outcome;
 use super::verification::Verification;
 use super::wrap::{Given, wrap};
@@ -68,7 +68,7 @@ pub struct Acting {
     /// Where the adapter runs.
     pub isolation: &'static str,
     /// What it is granted there.
-    pub grants: Value,
+    pub grants: Object,
     /// Who asked for it.
     pub caller: Option<String>,
 }
@@ -252,7 +252,6 @@ fn plan(task_id: &str, acting: &Acting) -> Result<Plan, Findings> {
 fn inputs(acting: &Acting, plan: &Plan) -> Result<Inputs, KeepError> {
     let version = env!("CARGO_PKG_VERSION");
     let call = json::to_canonical(&acting.call.clone().into());
-    let pinned = |hex: &str| hex.parse().unwrap_or(Digest::ZERO);
     let named = [
         (Inputs::PLAN, Some(plan.digest())),
         (Inputs::ROLES, Some(pinned(role::TABLE_SHA256))),

@@ -2,6 +2,7 @@
 
 use crate::attest::{Link, RunLink, Statement, Subject};
 use crate::bundle::Content;
+use crate::evidence::pinned;
 use crate::role;
 use crate::seal::{Kind, Leaf};
 
@@ -14,7 +15,7 @@ pub(super) fn of(run: &Content) -> (Leaf, Statement) {
         status: run.status.name(),
         events: run.events,
         router_version: env!("CARGO_PKG_VERSION"),
-        role_table_sha256: role::table_sha256(),
+        role_table_sha256: pinned(role::TABLE_SHA256),
     };
     let subject = Subject { name: subject_name(&run.run_id), sha256: run.digest };
     (leaf, Link::of_run(&link).about(vec![subject]))
