@@ -46,7 +46,10 @@ impl Desk {
         let last = log.checkpoint();
         if !last.signers().iter().any(|signer| trust.admits_log(signer, last.size)) {
             let expected = trust.log_key_at(last.size).map(|key| key.verifier.label());
-            return Err(Error::Checkpoint { size: last.size, expected: expected.unwrap_or_default() });
+            return Err(Error::Checkpoint {
+                size: last.size,
+                expected: expected.unwrap_or_default(),
+            });
         }
         let key = keys.attestation_at(&trust, u64::MAX)?;
         let desk = Self { trust: Arc::new(trust), mark, key, log };

@@ -83,7 +83,9 @@ pub enum Error {
         wanted: String,
     },
     /// The last checkpoint is signed by a key that was not, or is no longer, the log's at that size.
-    #[error("the checkpoint of {size} entries is not signed by the key that the log had then, {expected}")]
+    #[error(
+        "the checkpoint of {size} entries is not signed by the key that the log had then, {expected}"
+    )]
     Checkpoint {
         /// How many entries it covers.
         size: u64,

@@ -154,7 +154,8 @@ impl Keys {
 
     /// Reads the key that signs the statement of an entry.
     pub(super) fn attestation_at(&self, trust: &Trust, leaf: u64) -> Result<SigningKey, Error> {
-        let number = trust.attestation_keys().iter().take_while(|key| key.first_leaf <= leaf).count();
+        let number =
+            trust.attestation_keys().iter().take_while(|key| key.first_leaf <= leaf).count();
         // The first key is good from the first entry on.
         let key = trust.attestation_keys()[number.max(1) - 1].key;
         self.read(Use::Attestation, number.max(1), key)

@@ -113,7 +113,8 @@ impl Entry {
             value => Some(digest(value)?),
         };
         let kind = Kind::from_name(value.get("kind")?.as_str()?)?;
-        let leaf = Leaf { kind, manifest_sha256: digest(value.get("manifest_sha256")?)?, spec_sha256 };
+        let leaf =
+            Leaf { kind, manifest_sha256: digest(value.get("manifest_sha256")?)?, spec_sha256 };
         let entry = leaf.entry(digest(value.get("statement_sha256")?)?);
         (entry.to_bytes() == bytes).then_some(entry)
     }

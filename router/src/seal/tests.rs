@@ -1,6 +1,7 @@
 //! Sealing: what a seal is worth, who shares an append, what happens when something is not there.
 
 mod rotations;
+mod trusts;
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -135,11 +136,10 @@ fn what_nothing_vouches_for_is_found_in_a_proof() {
     let sealer = Sealer::open(root.path()).unwrap();
     let Seal { attestation, proof, .. } = seal(&sealer, 0).unwrap();
     let extra = proof.replacen("@v1\n", "@v1\nextra AAAA\n", 1);
-    let witness = crate::tlog::Verifier::new("witness", crate::attest::test::key().public());
     let line = "\u{2014} witness AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
         AAAAAAAAAAAAAAAAAAAAAAAA\n";
     let signed = format!("{proof}{line}");
-    assert!(witness.is_ok() && extra != proof);
+    assert_ne!(extra, proof);
     for changed in [extra, signed] {
         let refused = verify(&sealer.trust(), thing(0).0, attestation.as_bytes(), &changed);
         assert!(matches!(refused, Err(Broken::Added(_))), "{changed}: {refused:?}");
@@ -296,7 +296,7 @@ fn who_was_interrupted_at_first_use_is_continued() {
         let sealer = Sealer::open(root.path()).unwrap();
         let again = fs::read_to_string(keys.join("trust.json")).unwrap();
         assert_eq!(again == trust, remove.len() < 2, "{remove:?}");
-        assert_eq!(again.contains(&sealer.trust().public_keys()[0].fingerprint().to_string()), true);
+        assert_eq!(again, sealer.trust().to_json());
     }
     assert_eq!(seal(&Sealer::open(root.path()).unwrap(), 0).unwrap().index, 0);
 }

@@ -85,7 +85,8 @@ impl Trust {
         let mut trust = Self { attestation: Vec::new(), log: Vec::new() };
         for (at, item) in list("attestation_keys")?.iter().enumerate() {
             let pem = item.get("pem").and_then(Value::as_str).unwrap_or_default();
-            let key = PublicKey::from_pem(pem).map_err(|why| format!("attestation_keys[{at}].pem: {why}"))?;
+            let key = PublicKey::from_pem(pem)
+                .map_err(|why| format!("attestation_keys[{at}].pem: {why}"))?;
             let (first_leaf, last_leaf) = range(item, "first_leaf", "last_leaf")
                 .map_err(|why| format!("attestation_keys[{at}]: {why}"))?;
             trust.attestation.push(AttestationKey { key, first_leaf, last_leaf });
@@ -149,14 +150,15 @@ impl Trust {
     }
 
     fn to_value(&self) -> Value {
-        let attestation = self.attestation.iter().map(|AttestationKey { key, first_leaf, last_leaf }| {
-            let mut item = Object::with_capacity(4);
-            item.insert("first_leaf", *first_leaf);
-            item.insert("keyid", key.fingerprint().to_string());
-            item.insert("last_leaf", *last_leaf);
-            item.insert("pem", key.to_pem());
-            Value::from(item)
-        });
+        let attestation =
+            self.attestation.iter().map(|AttestationKey { key, first_leaf, last_leaf }| {
+                let mut item = Object::with_capacity(4);
+                item.insert("first_leaf", *first_leaf);
+                item.insert("keyid", key.fingerprint().to_string());
+                item.insert("last_leaf", *last_leaf);
+                item.insert("pem", key.to_pem());
+                Value::from(item)
+            });
         let log = self.log.iter().map(|LogKey { verifier, first_size, last_size }| {
             let mut item = Object::with_capacity(4);
             item.insert("first_size", *first_size);
@@ -276,7 +278,9 @@ impl Trust {
 fn range(item: &Value, first: &str, last: &str) -> Result<(u64, Option<u64>), String> {
     let number = |name: &str| {
         let number = item.get(name).and_then(Value::as_i64).and_then(|it| u64::try_from(it).ok());
-        number.filter(|number| *number < MOST).ok_or_else(|| format!("{name} is no number from 0 to 2^53"))
+        number
+            .filter(|number| *number < MOST)
+            .ok_or_else(|| format!("{name} is no number from 0 to 2^53"))
     };
     let open = item.get(last).is_some_and(Value::is_null);
     Ok((number(first)?, if open { None } else { Some(number(last)?) }))

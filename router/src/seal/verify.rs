@@ -45,7 +45,9 @@ pub enum Broken {
     #[error("the proof has {0}, which nothing vouches for")]
     Added(&'static str),
     /// The log's key was not good for this size.
-    #[error("the checkpoint of {size} entries is signed by a key that was not the log's then; that was {expected}")]
+    #[error(
+        "the checkpoint of {size} entries is signed by a key that was not the log's then; that was {expected}"
+    )]
     LogKeyOutOfRange {
         /// How many entries the checkpoint covers.
         size: u64,
@@ -60,7 +62,12 @@ pub enum Broken {
 ///
 /// # Errors
 /// Why it is not genuine.
-pub fn verify(trust: &Trust, leaf: Leaf, attestation: &[u8], proof: &str) -> Result<Verified, Broken> {
+pub fn verify(
+    trust: &Trust,
+    leaf: Leaf,
+    attestation: &[u8],
+    proof: &str,
+) -> Result<Verified, Broken> {
     let envelope = Envelope::parse(attestation)?;
     let key = envelope.verify(&trust.public_keys())?;
     if envelope.payload_type() != IN_TOTO {
