@@ -302,7 +302,7 @@ check_execution() {
 # Only the statement covers what differs between equal executions.
 check_volatile() {
     while IFS= read -r file; do digest "$file" | tr -d '\n'; echo " $file"; done <"$work/volatile" >"$work/volatile.sums"
-    says "$work/payload" '(.predicate.byproducts.volatile // {} | to_entries | map("\(.value) volatile/\(.key)") | sort)
+    says "$work/payload" '(.predicate.byproducts.volatile // {} | to_entries | map("\(.value) \(.key)") | sort)
         == ($have | split("\n") | map(select(. != "")) | sort)' --rawfile have "$work/volatile.sums" ||
         broken "volatile/ is not what the statement says"
 }
@@ -314,6 +314,7 @@ check_rejection() {
         broken "rejection.json is no rejection"
     check_seal rejection "$manifest" null attestation.intoto.jsonl inclusion.tlog-proof
     subject manifest.sha256.json "$manifest"
+    subject rejection.json "$(digest rejection.json)"
     told="rejection $(jq -r '"\(.task_id) \(.reason)"' rejection.json)"
 }
 check_verification() {

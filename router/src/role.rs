@@ -7,10 +7,15 @@ mod contract;
 mod decide;
 pub mod export;
 
-pub use contract::{CONTRACT_SHA256, Revision, contract, contract_text, revisions};
+pub use contract::{
+    CONTRACT_SHA256, Revision, contract, contract_sha256, contract_text, revisions,
+};
 pub use decide::{CONDITIONS, Condition, Decision, Need, Reason, Request, When, decide};
 
-use crate::json::{Object, Value};
+use std::sync::LazyLock;
+
+use crate::digest::Digest;
+use crate::json::{self, Object, Value};
 
 /// The revision of the contract whose role table and conditions [`decide`] holds requests to.
 pub const VALIDATES: &str = "1.0.0";
@@ -27,6 +32,16 @@ pub fn table() -> Value {
         table.insert(role.name(), Value::Array(names));
     }
     Value::Object(table)
+}
+
+/// Returns the digest of the table, as evidence names it. A test holds it to [`TABLE_SHA256`].
+#[must_use]
+pub fn table_sha256() -> Digest {
+    static DIGEST: LazyLock<Digest> = LazyLock::new(|| {
+        // The table has no numbers.
+        Digest::of(json::to_jcs(&table()).unwrap_or_default().as_bytes())
+    });
+    *DIGEST
 }
 
 /// A fixed partition of what may be done.
@@ -193,11 +208,12 @@ mod tests {
 
     #[test]
     fn the_table_is_the_one_that_is_pinned() {
-        let text = crate::json::to_jcs(&table()).unwrap();
+        let text = json::to_jcs(&table()).unwrap();
         assert_eq!(
             text,
             r#"{"envoy":["artifact_pack","build_exec","file_write","repo_ops","shell_exec","test_exec"],"scout":["data_lookup","doc_retrieval","extract_entities","summarize_sources","transform_text","web_search"]}"#
         );
-        assert_eq!(crate::digest::Digest::of(text.as_bytes()).to_string(), TABLE_SHA256);
+        assert_eq!(table_sha256(), Digest::of(text.as_bytes()));
+        assert_eq!(table_sha256().to_string(), TABLE_SHA256);
     }
 }

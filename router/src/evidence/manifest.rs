@@ -9,6 +9,9 @@ use super::reader::{self, Reader};
 use crate::digest::Digest;
 use crate::json::Limits;
 
+/// The revision of the role contract whose layout this is.
+pub const VALIDATES: &str = "1.0.0";
+
 /// The file that is the manifest.
 pub const MANIFEST: &str = "manifest.sha256.json";
 /// The file that is the spec of an execution.
