@@ -99,8 +99,7 @@ impl Drop for Notary {
 /// # Errors
 /// When one cannot be sealed.
 pub fn seal_backlog(store: &Store, sealer: &Arc<Sealer>, metrics: &Metrics) -> Result<u64, Error> {
-    let desk =
-        Desk { store: store.clone(), sealer: Arc::clone(sealer), metrics: metrics.clone() };
+    let desk = Desk { store: store.clone(), sealer: Arc::clone(sealer), metrics: metrics.clone() };
     desk.sweep()
 }
 

@@ -9,8 +9,8 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits, Server,
-    SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits,
+    Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;

@@ -17,8 +17,8 @@ use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
 
 pub use contracts::{ContractSettings, Outputs};
-pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 pub use evidence::EvidenceSettings;
+pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 pub use signals::SignalSettings;
 
 /// An adapter that is to be loaded.

@@ -9,8 +9,9 @@ use super::error::Origin;
 use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
-    AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs, PolicySettings, Recover,
-    Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs,
+    PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry,
+    ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};

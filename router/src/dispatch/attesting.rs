@@ -8,12 +8,12 @@ use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
 use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
-use crate::gate::Selected;
+use crate::gate::Selection;
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
 use crate::request::Step;
-use crate::role::Role;
+use crate::role::{ActionClass, Role};
 
 /// The code of a call that was refused, or of an output that was, because there is no evidence of it.
 const UNWRITABLE: &str = "EVIDENCE_UNWRITABLE";
@@ -25,12 +25,12 @@ impl Execution {
     pub(super) fn acting(
         &self,
         around: &Surroundings,
-        chosen: &Selected,
+        selection: &Selection,
         (step, call): (&Step, &Object),
         (index, attempt): (usize, u64),
     ) -> Option<Acting> {
         around.keeper.as_ref()?;
-        let adapter = &chosen.adapter;
+        let adapter = &selection.adapters[selection.of_step[index]].adapter;
         let adapter_id = adapter.adapter_id();
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
         let class = around.law.class_of(act)?;
@@ -47,7 +47,7 @@ impl Execution {
             library: adapter.digest(),
             interface: interface.map(|keeping| keeping.digest),
             timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
-            plan: self.classed(around),
+            plan: self.classed(around, selection),
             isolation: confined.isolation.name(),
             grants: confined.grants.to_json(),
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
@@ -55,10 +55,9 @@ impl Execution {
     }
 
     /// Lists the steps of the plan that are carried out in a role.
-    fn classed(&self, around: &Surroundings) -> Vec<(usize, crate::role::ActionClass)> {
-        let default = around.registry.default_adapter_id();
+    fn classed(&self, around: &Surroundings, selection: &Selection) -> Vec<(usize, ActionClass)> {
         let steps = self.plan.iter().enumerate().filter_map(|(index, step)| {
-            let adapter_id = step.dispatch().adapter_id().unwrap_or(default);
+            let adapter_id = selection.adapters[selection.of_step[index]].adapter.adapter_id();
             let act = Act { adapter_id, tool: step.tool(), method: step.method() };
             Some((index + 1, around.law.class_of(act)?))
         });
@@ -91,8 +90,7 @@ impl Execution {
         if let Err(error) = on_a_thread(keeper, move |keeper| keeper.close_case(case, &given)).await
         {
             tracing::error!(%error, "no evidence of a call can be kept");
-            let message =
-                format!("the call was made, and no evidence of it can be kept: {error}");
+            let message = format!("the call was made, and no evidence of it can be kept: {error}");
             *result = StepResult {
                 step_id: result.step_id.clone(),
                 status: StepStatus::Error,
@@ -122,7 +120,7 @@ impl Execution {
         let Some(keeper) = around.keeper.as_ref().filter(|_| by_role || class.is_some()) else {
             return;
         };
-        let class = class.map_or("none", crate::role::ActionClass::name);
+        let class = class.map_or("none", ActionClass::name);
         let role = error.details.get("role").and_then(Value::as_str);
         let role = role.or_else(|| {
             let caller = self.origin.caller.as_ref()?;

@@ -82,7 +82,7 @@ impl Execution {
                 (Err(denial), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
-                let acting = self.acting(around, chosen, (step, call), (index, attempt));
+                let acting = self.acting(around, selection, (step, call), (index, attempt));
                 let span = work_span!("step", step_id, adapter_id);
                 let (answer, time) = match Self::open_case(around, acting).await {
                     Ok(opened) => {

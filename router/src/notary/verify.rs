@@ -24,7 +24,9 @@ pub enum Broken {
     #[error(transparent)]
     Seal(#[from] seal::Broken),
     /// Its seal is of something else.
-    #[error("its seal is genuine, and of something else: {0} of the statement is not that of the bundle")]
+    #[error(
+        "its seal is genuine, and of something else: {0} of the statement is not that of the bundle"
+    )]
     Other(&'static str),
 }
 

@@ -133,9 +133,8 @@ fn keep(connection: &mut Connection, seals: &[(i64, RunSeal)]) -> Result<(), Err
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (run_no, RunSeal { leaf, attestation }) in seals {
         // A run that an import took out of the store in the meantime needs none.
-        let runs = transaction
-            .prepare_cached("SELECT 1 FROM runs WHERE run_no = ?1")?
-            .exists([run_no])?;
+        let runs =
+            transaction.prepare_cached("SELECT 1 FROM runs WHERE run_no = ?1")?.exists([run_no])?;
         if runs && !is_sealed(&transaction, *run_no)? {
             transaction
                 .prepare_cached("INSERT INTO seals VALUES (?1, ?2, ?3)")?
