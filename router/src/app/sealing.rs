@@ -62,8 +62,11 @@ impl App {
             Some(root) if !store.is_python() => notary::attached(store, run_id, &root)?,
             _ => None,
         };
-        let now = Clock::System.now();
-        Ok(bundle::export(log, &Source::of(store), provenance, attached.as_ref(), now)?)
+        let exported = bundle::export(log, &Source::of(store), provenance, Clock::System.now())?;
+        Ok(match attached {
+            Some(seal) => exported.sealed(&seal),
+            None => exported,
+        })
     }
 }
 

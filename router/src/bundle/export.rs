@@ -67,6 +67,19 @@ pub struct Exported {
 }
 
 impl Exported {
+    /// Puts the seal of the run beside what the digest covers.
+    #[must_use]
+    pub fn sealed(mut self, seal: &Attached) -> Self {
+        // The last character closes the object.
+        self.text.pop();
+        self.text.push_str(",\"attestation\":");
+        self.text.push_str(seal.attestation.trim_end());
+        self.text.push_str(",\"proof\":");
+        json::write_canonical_str(&mut self.text, &seal.proof);
+        self.text.push('}');
+        self
+    }
+
     /// Returns the bundle as a value.
     ///
     /// # Errors
@@ -84,18 +97,17 @@ pub fn export(
     log: &Log,
     source: &Source,
     provenance: Provenance,
-    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Result<Exported, Error> {
     let record = &log.record;
     match source.payloads {
-        Payloads::Canonical => Ok(splice(log, source, provenance, attached, now)),
+        Payloads::Canonical => Ok(splice(log, source, provenance, now)),
         Payloads::Python => {
             let lines = canonical(log).map_err(|unreadable| Error::Unreadable {
                 run_id: record.header.run_id.clone(),
                 reason: unreadable.to_string(),
             })?;
-            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, None, now))
+            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, now))
         }
     }
 }
@@ -105,11 +117,10 @@ pub(super) fn splice(
     log: &Log,
     source: &Source,
     provenance: Provenance,
-    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Exported {
     let Log { record, bodies } = log;
-    write(record, bodies, record.progress.head, &source.name, provenance, attached, now)
+    write(record, bodies, record.progress.head, &source.name, provenance, now)
 }
 
 fn write(
@@ -118,7 +129,6 @@ fn write(
     head: Digest,
     source: &str,
     provenance: Provenance,
-    attached: Option<&Attached>,
     now: Timestamp,
 ) -> Exported {
     let mut text = String::with_capacity(bodies.iter().map(String::len).sum::<usize>() + 2048);
@@ -149,12 +159,6 @@ fn write(
         provenance.insert("source_run_id", record.header.run_id.as_str());
         text.push_str(",\"provenance\":");
         json::write_canonical_object(&mut text, &provenance);
-    }
-    if let Some(Attached { attestation, proof }) = attached {
-        text.push_str(",\"attestation\":");
-        text.push_str(attestation.trim_end());
-        text.push_str(",\"proof\":");
-        json::write_canonical_str(&mut text, proof);
     }
     text.push('}');
     Exported { text, digest }

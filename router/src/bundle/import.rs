@@ -184,7 +184,7 @@ fn put(store: &Store, prepared: Prepared<'_>, options: &ImportOptions) -> Result
         let (run_id, events) = (new.header.run_id.clone(), new.progress.events);
         let source = Source::of(store);
         let now = options.now;
-        let archive = move |log: &Log| splice(log, &source, Provenance::Include, None, now).text;
+        let archive = move |log: &Log| splice(log, &source, Provenance::Include, now).text;
         let kept = (options.mode == ImportMode::NewRunId).then(|| new.clone());
         let (header, progress) = (new.header.clone(), new.progress.clone());
         let existing = match store.import(new, conflict, archive)? {
