@@ -13,10 +13,11 @@ use super::plan::{Plan, PlanStep};
 use super::rejection::Rejection;
 use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
 use super::staged::{SealFiles, Staged};
-use super::statement::{About, pinned, statement};
+use super::statement::{self, ExecutionFacts};
 use super::summary::Outcome;
 use super::verification::Verification;
 use super::wrap::{Given, wrap};
+use crate::attest::Link;
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 use crate::metrics::Metrics;
@@ -135,8 +136,8 @@ impl Keeper {
             decisions,
         };
         let staged = self.cabinet.stage_verification(&verification)?;
-        let about = About::Verification { spec_sha256: spec.digest() };
-        self.seal(staged, seal::Kind::Verification, &about, Object::new())?;
+        let link = statement::verification(&verification, environment());
+        self.seal(staged, seal::Kind::Verification, link)?;
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
@@ -177,15 +178,17 @@ impl Keeper {
             ..Execution::new(&spec, &inputs, outcome, &reason)
         };
         let staged = self.cabinet.stage_execution(&execution)?;
-        let (files, volatile) = (staged.files().clone(), staged.volatile().clone());
-        let about = About::Execution {
+        let facts = ExecutionFacts {
             spec: &spec,
             inputs: &inputs,
-            return_value: output.exit_code,
-            files: &files,
-            volatile: &volatile,
+            files: staged.files(),
+            volatile: staged.volatile(),
+            exit_code: output.exit_code,
         };
-        self.seal(staged, seal::Kind::Execution, &about, sandbox)
+        let mut environment = environment();
+        environment.insert("sandbox", sandbox);
+        let link = statement::execution(&facts, environment);
+        self.seal(staged, seal::Kind::Execution, link)
     }
 
     /// Keeps that something was refused. The same refusal again is there already.
@@ -194,23 +197,17 @@ impl Keeper {
     /// When it cannot be kept.
     pub fn reject(&self, rejection: &Rejection) -> Result<(), KeepError> {
         let staged = self.cabinet.stage_rejection(rejection)?;
-        let about = About::Rejection { reason: &rejection.reason };
-        self.seal(staged, seal::Kind::Rejection, &about, Object::new())
+        let link = statement::rejection(rejection, environment());
+        self.seal(staged, seal::Kind::Rejection, link)
     }
 
-    fn seal(
-        &self,
-        staged: Staged,
-        kind: seal::Kind,
-        about: &About<'_>,
-        sandbox: Object,
-    ) -> Result<(), KeepError> {
+    fn seal(&self, staged: Staged, kind: seal::Kind, link: Link) -> Result<(), KeepError> {
         if staged.already().is_some() {
             return Ok(());
         }
         let (manifest_sha256, spec_sha256) = (staged.manifest_sha256(), staged.spec_sha256());
         let leaf = Leaf { kind, manifest_sha256, spec_sha256 };
-        let statement = statement(about, staged.subjects(), sandbox);
+        let statement = statement::about(&staged, link);
         let sealed = self.sealer.seal(leaf, &statement).inspect_err(|_| {
             self.metrics.seals_failed();
         })?;
@@ -219,6 +216,18 @@ impl Keeper {
         self.metrics.seals(1);
         Ok(())
     }
+}
+
+/// Reads a digest that is pinned in this program; tests hold each to what it is of.
+pub(crate) fn pinned(hex: &str) -> Digest {
+    hex.parse().unwrap_or(Digest::ZERO)
+}
+
+/// Says under which contract of roles something is sealed.
+fn environment() -> Object {
+    let mut environment = Object::with_capacity(3);
+    environment.insert("role_contract_sha256", role::CONTRACT_SHA256);
+    environment
 }
 
 /// Returns the id of a run as that of a task: ids of runs are such ids, unless somebody made one up.

@@ -1,107 +1,92 @@
-//! What is attested of evidence: everything in it follows from the bundle, but for where it was carried out.
+//! What the attestation of a bundle says. Whoever seals makes it here, and the verifier makes it again from the files.
+//!
+//! It is a link of in-toto. Of an execution: `name` is role and action, `command` what was executed, `materials` the
+//! inputs, `byproducts` the exit code and the digests of the texts and of everything in `volatile/`, which no manifest
+//! covers. `environment` is the sealer's, but always has the digest of the table of roles.
 
 use std::collections::BTreeMap;
 
-use super::inputs::Inputs;
-use super::manifest;
-use super::spec::ExecutionSpec;
+use super::manifest::{STDERR, STDOUT};
+use super::{ExecutionSpec, Inputs, Rejection, Staged, Verification};
 use crate::attest::{Link, Statement, Subject};
 use crate::digest::Digest;
-use crate::json::Object;
+use crate::json::{Object, Value};
 use crate::role;
 
-/// What a bundle says that is attested.
-#[derive(Clone, Debug)]
-pub enum About<'a> {
-    /// Something was executed.
-    Execution {
-        /// What.
-        spec: &'a ExecutionSpec,
-        /// Its inputs.
-        inputs: &'a Inputs,
-        /// What the program returned, if there was one.
-        return_value: Option<i64>,
-        /// The files of the manifest.
-        files: &'a BTreeMap<String, Digest>,
-        /// The files in `volatile/`, with that before their names.
-        volatile: &'a BTreeMap<String, Digest>,
-    },
-    /// Something was refused.
-    Rejection {
-        /// Why.
-        reason: &'a str,
-    },
-    /// Something was decided about a spec.
-    Verification {
-        /// The spec.
-        spec_sha256: Digest,
-    },
+/// The name of the digest of the table of roles, in the environment.
+pub const ROLE_TABLE: &str = "role_table_sha256";
+
+/// What the files of an execution say, as far as its attestation repeats it.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutionFacts<'a> {
+    /// What was to be executed.
+    pub spec: &'a ExecutionSpec,
+    /// Its inputs.
+    pub inputs: &'a Inputs,
+    /// The files that the manifest lists.
+    pub files: &'a BTreeMap<String, Digest>,
+    /// The files in `volatile/`, by paths that begin with it.
+    pub volatile: &'a BTreeMap<String, Digest>,
+    /// The exit code that the output tells.
+    pub exit_code: Option<i64>,
 }
 
-/// Returns what is attested of a bundle. `sandbox` says where it was carried out.
+/// Returns the link of an execution.
 #[must_use]
-pub fn statement(
-    about: &About<'_>,
-    subjects: &[(&'static str, Digest)],
-    sandbox: Object,
-) -> Statement {
-    let mut environment = environment();
-    if matches!(about, About::Execution { .. }) {
-        environment.insert("sandbox", sandbox);
+pub fn execution(facts: &ExecutionFacts<'_>, environment: Object) -> Link {
+    let fields = facts.spec.fields();
+    let digest = |name: &str| -> Value {
+        let mut object = Object::with_capacity(1);
+        object.insert("sha256", facts.files.get(name).map(Digest::to_string));
+        object.into()
+    };
+    let text = |(name, digest): (&String, &Digest)| (name.clone(), digest.to_string().into());
+    let mut byproducts = Object::with_capacity(4);
+    byproducts.insert("return-value", facts.exit_code);
+    byproducts.insert("stderr", digest(STDERR));
+    byproducts.insert("stdout", digest(STDOUT));
+    byproducts.insert("volatile", facts.volatile.iter().map(text).collect::<Object>());
+    let materials = facts.inputs.files().iter();
+    Link {
+        name: format!("{}/{}", fields.role.name(), fields.action.name()),
+        command: fields.cmd_argv.clone(),
+        materials: materials.map(|(name, digest)| Subject::new(name, *digest)).collect(),
+        byproducts,
+        environment: completed(environment),
     }
-    let subjects = subjects.iter().map(|(name, digest)| Subject::new(*name, *digest)).collect();
-    Link { environment, ..link(about) }.about(subjects)
 }
 
-/// Reads a digest that is pinned in this program.
-pub(crate) fn pinned(hex: &str) -> Digest {
-    // A test holds each of them to what it is of.
-    hex.parse().unwrap_or(Digest::ZERO)
+/// Returns the link of a rejection.
+#[must_use]
+pub fn rejection(rejection: &Rejection, environment: Object) -> Link {
+    let mut byproducts = Object::with_capacity(1);
+    byproducts.insert("reason", rejection.reason.as_str());
+    let (name, environment) = ("rejection".to_owned(), completed(environment));
+    Link { name, byproducts, environment, ..Link::default() }
 }
 
-/// Returns the pins that every statement carries.
-fn environment() -> Object {
-    let mut environment = Object::with_capacity(3);
-    environment.insert("role_contract_sha256", role::CONTRACT_SHA256);
-    environment.insert("role_table_sha256", role::TABLE_SHA256);
+/// Returns the link of a verification.
+#[must_use]
+pub fn verification(verification: &Verification, environment: Object) -> Link {
+    let mut byproducts = Object::with_capacity(1);
+    byproducts.insert("reason", verification.reason.as_str());
+    Link {
+        name: "verification".to_owned(),
+        command: Vec::new(),
+        materials: vec![Subject::new(super::manifest::SPEC, verification.spec_sha256)],
+        byproducts,
+        environment: completed(environment),
+    }
+}
+
+/// Returns the statement about something that is staged.
+#[must_use]
+pub fn about(staged: &Staged, link: Link) -> Statement {
+    let subjects = staged.subjects().iter().map(|(name, digest)| Subject::new(*name, *digest));
+    link.about(subjects.collect())
+}
+
+fn completed(mut environment: Object) -> Object {
+    environment.insert(ROLE_TABLE, role::TABLE_SHA256);
     environment
-}
-
-/// Returns what follows from the bundle.
-#[must_use]
-pub fn link(about: &About<'_>) -> Link {
-    let mut byproducts = Object::new();
-    match about {
-        About::Execution { spec, inputs, return_value, files, volatile } => {
-            let fields = spec.fields();
-            for name in [manifest::STDOUT, manifest::STDERR] {
-                byproducts.insert(name, files.get(name).map(Digest::to_string));
-            }
-            if let Some(code) = return_value {
-                byproducts.insert("return-value", *code);
-            }
-            let mut kept = Object::with_capacity(volatile.len());
-            for (name, digest) in *volatile {
-                kept.insert(name.as_str(), digest.to_string());
-            }
-            byproducts.insert("volatile", kept);
-            let materials = inputs.files().iter();
-            Link {
-                name: format!("{}/{}", fields.role.name(), fields.action.name()),
-                command: fields.cmd_argv.clone(),
-                materials: materials.map(|(name, digest)| Subject::new(name, *digest)).collect(),
-                byproducts,
-                environment: Object::new(),
-            }
-        }
-        About::Rejection { reason } => {
-            byproducts.insert("reason", *reason);
-            Link { name: "rejection".to_owned(), byproducts, ..Link::default() }
-        }
-        About::Verification { spec_sha256 } => Link {
-            name: "verification".to_owned(),
-            materials: vec![Subject::new(manifest::SPEC, *spec_sha256)],
-            ..Link::default()
-        },
-    }
 }
