@@ -119,7 +119,9 @@ impl Nodes for Sized<'_> {
     fn node(&self, level: u32, index: u64) -> Result<Digest, Error> {
         let there = self.size.checked_shr(level).unwrap_or(0);
         let beyond = || {
-            let needed = index.saturating_add(1).saturating_mul(1_u64.checked_shl(level).unwrap_or(u64::MAX));
+            let needed = index
+                .saturating_add(1)
+                .saturating_mul(1_u64.checked_shl(level).unwrap_or(u64::MAX));
             Error::Beyond { size: self.size, needed }
         };
         if index >= there || level / HEIGHT >= LEVELS {
