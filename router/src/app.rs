@@ -9,6 +9,7 @@ mod error;
 mod fleet;
 mod gatekeeping;
 mod prepared;
+mod sealing;
 mod setup;
 mod signals;
 mod state;
@@ -47,6 +48,7 @@ use crate::store::{self, Store};
 use crate::toolspec::Tools;
 use contracts::Contracts;
 use fleet::{Fleet, Hidden, Sources};
+use sealing::Sealing;
 use storage::{make_private, read_only, store_options, try_import, writable};
 
 /// The name of the store's file when nobody names one.
@@ -83,6 +85,8 @@ pub struct Named {
     pub without_contracts: bool,
     /// Read the signal contracts also if no adapter is held to one, because they are told to anybody who asks.
     pub publishes: bool,
+    /// Seal also the runs that a process left unsealed.
+    pub seals_backlog: bool,
 }
 
 /// A router with everything around it.
@@ -99,6 +103,7 @@ pub struct App {
     setup: RwLock<Arc<Setup>>,
     store: Mutex<Option<Store>>,
     router: Mutex<Option<Router>>,
+    sealing: Mutex<Option<Sealing>>,
 }
 
 /// What a configuration says, and what was made of it. Replaced as a whole.
@@ -160,6 +165,7 @@ impl App {
             setup: RwLock::new(Arc::new(setup)),
             store: Mutex::default(),
             router: Mutex::default(),
+            sealing: Mutex::default(),
         }
     }
 
@@ -451,11 +457,13 @@ impl App {
             metrics: self.metrics.clone(),
             witness: self.witness.clone(),
             listeners: self.listeners.clone(),
+            keeper: lock(&self.sealing).as_ref().map(|sealing| Arc::clone(&sealing.keeper)),
             ..default
         }
     }
 
     fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {
+        self.begin_sealing(&store)?;
         let options = self.options(&self.setup().config, fleet);
         Ok(Router::new(store, fleet.registry.clone(), options)?)
     }

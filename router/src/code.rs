@@ -2,6 +2,7 @@
 
 mod calls;
 mod contracts;
+mod evidence;
 mod own;
 
 use crate::check::CHECKS;
@@ -80,11 +81,13 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 14] = [
+    let tables: [(Kind, &[Row]); 16] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
+        (Kind::Run, evidence::RUNS),
+        (Kind::Error, evidence::ERRORS),
         (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),

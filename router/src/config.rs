@@ -26,9 +26,9 @@ pub use listener::{Listener, TlsFiles};
 pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
-    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, Log, LogFormat, Mcp,
-    Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server, SignalSettings,
-    Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings, Log,
+    LogFormat, Mcp, Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server,
+    SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

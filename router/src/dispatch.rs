@@ -2,6 +2,7 @@
 //! process that is gone left off.
 
 mod asking;
+mod attesting;
 mod ending;
 mod judging;
 mod resuming;
@@ -18,6 +19,7 @@ pub(crate) use resuming::Obstacle;
 use crate::approval::Approval;
 use crate::caller::Caller;
 use crate::event::{Failure, Payload, Place, PlanSource};
+use crate::evidence::Keeper;
 use crate::gate::{self, Selection, Source, Witness};
 use crate::host::Host;
 use crate::json::Object;
@@ -43,6 +45,8 @@ pub(crate) struct Surroundings {
     pub(crate) witness: Witness,
     pub(crate) listeners: Listeners,
     pub(crate) host: Host,
+    /// Who keeps evidence of what is done in a role.
+    pub(crate) keeper: Option<Arc<Keeper>>,
 }
 
 /// Why a run could not be carried through.

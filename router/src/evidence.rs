@@ -10,6 +10,7 @@ pub mod canonical;
 mod directory;
 mod finding;
 pub mod inputs;
+mod keeper;
 pub mod manifest;
 pub mod name;
 pub mod normalize;
@@ -22,11 +23,17 @@ mod staged;
 pub mod statement;
 pub mod summary;
 pub mod verification;
+<<<<<<< HEAD
 pub mod verify;
+=======
+mod wrap;
+>>>>>>> evE
 
 pub use cabinet::{Cabinet, Error, Execution};
 pub use finding::{Finding, Findings};
 pub use inputs::Inputs;
+pub(crate) use keeper::pinned;
+pub use keeper::{Acting, Case, KeepError, Keeper, task_id};
 pub use manifest::Manifest;
 pub use normalize::{Normalized, Redactor, normalize};
 pub use output::Output;
@@ -36,3 +43,4 @@ pub use spec::{ExecutionSpec, Kind, SpecFields};
 pub use staged::{Published, SealFiles, Staged, StagedKind};
 pub use summary::{Outcome, RunSummary};
 pub use verification::Verification;
+pub use wrap::Given;

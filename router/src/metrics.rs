@@ -103,6 +103,8 @@ struct Shared {
     appends: Counter,
     written: Counter,
     failures: Counter,
+    seals: Counter,
+    seal_failures: Counter,
     refused: Family<ReasonLabel, Counter>,
     answers: Family<AnswerLabels, Counter>,
     requests: Times<RouteLabels>,
@@ -122,6 +124,8 @@ impl Default for Metrics {
             appends: Counter::default(),
             written: Counter::default(),
             failures: Counter::default(),
+            seals: Counter::default(),
+            seal_failures: Counter::default(),
             refused: Family::default(),
             answers: Family::default(),
             requests: times(),
@@ -151,6 +155,8 @@ impl Shared {
         add(registry, "nexus_router_store_appends_total", self.appends.clone());
         add(registry, "nexus_router_store_written_bytes_total", self.written.clone());
         add(registry, "nexus_router_store_commit_failures_total", self.failures.clone());
+        add(registry, "nexus_router_seals_total", self.seals.clone());
+        add(registry, "nexus_router_seal_failures_total", self.seal_failures.clone());
         add(registry, "nexus_router_refused_total", self.refused.clone());
         add(registry, "nexus_router_http_requests_total", self.answers.clone());
         add(registry, "nexus_router_http_request_duration_seconds", self.requests.clone());
@@ -229,6 +235,16 @@ impl Metrics {
     /// Counts a commit that could not be made.
     pub fn commit_failed(&self) {
         self.0.failures.inc();
+    }
+
+    /// Counts things that were sealed.
+    pub fn seals(&self, count: u64) {
+        self.0.seals.inc_by(count);
+    }
+
+    /// Counts an attempt to seal that failed.
+    pub fn seals_failed(&self) {
+        self.0.seal_failures.inc();
     }
 
     /// Counts a request that was refused.

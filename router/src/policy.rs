@@ -3,6 +3,7 @@
 mod contract;
 mod hint;
 mod keeping;
+mod roles;
 mod version;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use crate::caller::Caller;
 use crate::config::{ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule};
 use crate::json::Object;
-use crate::role::ActionClass;
+use crate::role::{ActionClass, Role};
 use crate::signal::Judge;
 
 pub use contract::{Contract, Contracts};
@@ -40,6 +41,8 @@ pub struct Law {
     pub interfaces: BTreeMap<String, Arc<Keeping>>,
     /// Who judges the outputs of adapters, by the adapters' ids.
     pub signals: BTreeMap<String, Arc<Judge>>,
+    /// The roles whose outputs adapters give whole, by the adapters' ids.
+    pub roles: BTreeMap<String, Role>,
     /// Whether adapters without one are not called.
     pub contract_required: bool,
     /// What becomes of an output that breaks its contract.
@@ -128,6 +131,7 @@ impl Default for Law {
             contracts: Contracts::new(),
             interfaces: BTreeMap::new(),
             signals: BTreeMap::new(),
+            roles: BTreeMap::new(),
             contract_required: false,
             outputs: Outputs::default(),
             hints: Hints::new(),
@@ -234,38 +238,12 @@ impl Law {
         let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
         own.or_else(offered) == Some(class)
     }
-
-    /// A caller with a role carries out only what has a class, and one that the role has.
-    fn judge_by_role(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<(), Denial> {
-        let Some(role) = caller.and_then(|caller| caller.role) else { return Ok(()) };
-        let class = self.classes.get(&act.key()).copied();
-        if class.is_some_and(|class| role.allows(class)) {
-            return Ok(());
-        }
-        let mut details = Object::new();
-        details.insert("denied_by", "role");
-        details.insert("role", role.name());
-        details.insert("action_class", class.map(ActionClass::name));
-        let class = class.map_or_else(
-            || "which no tool gives an action class".to_owned(),
-            |class| format!("which is {}", class.name()),
-        );
-        let message = format!(
-            "Role '{}' may not call {}.{} of adapter '{}', {class}",
-            role.name(),
-            act.tool,
-            act.method,
-            act.adapter_id
-        );
-        Err(Denial { code: "ROLE_REFUSED", message, details })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Annotation;
-    use crate::role::Role;
 
     const ACT: Act<'_> = Act { adapter_id: "shop", tool: "orders", method: "cancel" };
 

@@ -6,12 +6,13 @@ mod carried;
 mod error;
 mod expiry;
 mod live;
+mod options;
 mod places;
 mod recorded;
 mod refusal;
 mod submission;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -22,17 +23,12 @@ use tracing::Instrument as _;
 
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
-use crate::gate::Witness;
 use crate::host::{Host, SeatLimits};
-use crate::listener::Listeners;
-use crate::metrics::Metrics;
 use crate::outcome::Outcome;
-use crate::policy::Law;
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
 use crate::run::Phase;
-use crate::secret::Secrets;
 use crate::store::{self, Claim, Header, Orphan, Store};
 
 pub use crate::host::{CallLimits, Occupancy};
@@ -40,6 +36,7 @@ pub use crate::recover::{How, Recovered, Resumable};
 pub use answer::response;
 pub use approvals::{Answer, Decided, Decider};
 pub use error::Error;
+pub use options::Options;
 pub use refusal::Refusal;
 pub use submission::{Accepted, Canceller, Submission, UnderWay};
 
@@ -51,52 +48,8 @@ use places::{Place, Places};
 pub(crate) use recorded::stored_key;
 use recorded::{claim, redact};
 
-/// Runs that may be under way at once, by default.
-const RUNS_IN_FLIGHT: usize = 16_384;
 /// Threads that carry out calls which block, for all adapters together.
 const BLOCKING_THREADS: usize = 512;
-
-/// How a router works.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Runs that may be under way at once; one more is refused.
-    pub runs_in_flight: usize,
-    /// What calls may take.
-    pub calls: CallLimits,
-    /// What calls of single adapters may take, by adapter id.
-    pub adapter_calls: BTreeMap<String, CallLimits>,
-    /// The secrets that arguments may refer to, and that are kept out of the record.
-    pub secrets: Secrets,
-    /// What the operator lays down for every run.
-    pub law: Law,
-    /// Where runs, steps and calls are counted.
-    pub metrics: Metrics,
-    /// Is told of calls that are denied.
-    pub witness: Witness,
-    /// Who hears what calls tell; whoever loads the adapters puts its sink before theirs.
-    pub listeners: Listeners,
-    /// Where the time comes from.
-    pub clock: Clock,
-    /// Threads that carry runs; none means one per core.
-    pub threads: Option<usize>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            runs_in_flight: RUNS_IN_FLIGHT,
-            calls: CallLimits::default(),
-            adapter_calls: BTreeMap::new(),
-            secrets: Secrets::empty(),
-            law: Law::default(),
-            metrics: Metrics::default(),
-            witness: Witness::default(),
-            listeners: Listeners::default(),
-            clock: Clock::System,
-            threads: None,
-        }
-    }
-}
 
 /// The router. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug)]
@@ -477,12 +430,12 @@ fn surroundings(
     before: Option<&Host>,
 ) -> Surroundings {
     let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
-    let Options { witness, listeners, .. } = options;
+    let Options { witness, listeners, keeper, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
     let registry = Arc::new(registry);
-    Surroundings { registry, secrets, law, metrics, witness, listeners, host }
+    Surroundings { registry, secrets, law, metrics, witness, listeners, host, keeper }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

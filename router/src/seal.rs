@@ -15,6 +15,8 @@ mod succession;
 mod trust;
 mod verify;
 
+use std::path::{Path, PathBuf};
+
 pub use error::Error;
 pub use leaf::{Entry, Kind, Leaf};
 pub use rotation::{Rotation, remove_former_keys, rotate_attestation, rotate_log};
@@ -22,6 +24,18 @@ pub use sealer::{Pending, Seal, Sealer};
 pub use succession::Succession;
 pub use trust::{AttestationKey, LogKey, Trust};
 pub use verify::{Broken, Verified, verify};
+
+/// Returns where the log is, below the directory of all that is sealed.
+#[must_use]
+pub fn log_directory(root: &Path) -> PathBuf {
+    keys::Keys::of(root).log_directory().to_owned()
+}
+
+/// Returns where it is said which keys are trusted.
+#[must_use]
+pub fn trust_path(root: &Path) -> PathBuf {
+    keys::Keys::of(root).trust_path()
+}
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! append-only by trigger and chained by hash (`schema`). A file of the Python router is read as it is
 //! (`python`), or taken over.
 
+mod appending;
 mod approvals;
 mod audit;
 mod backup;
@@ -21,6 +22,7 @@ mod record;
 mod rows;
 mod run_records;
 mod schema;
+mod seals;
 mod takeover;
 mod writer;
 
@@ -47,6 +49,7 @@ pub use owner::{Identity, Life};
 pub use record::{
     Append, ApprovalChange, Claim, Header, Log, Progress, RunRecord, Status, Tail, Ticket,
 };
+pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
 pub use writer::{Receipt, Unwritten, Work};
 

@@ -7,8 +7,8 @@ use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
 use crate::{
-    bundle, code, interface, register, registry, request, router, secret, signal, store, takeover,
-    toolspec,
+    bundle, code, evidence, interface, notary, register, registry, request, router, seal, secret,
+    signal, store, takeover, toolspec,
 };
 
 /// Why there is no answer.
@@ -97,6 +97,9 @@ pub enum Error {
         /// What was perhaps meant.
         meant: Option<&'static str>,
     },
+    /// What is done cannot be sealed.
+    #[error("nothing can be sealed: {0}")]
+    Seal(String),
     /// It is too much at present.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -110,6 +113,27 @@ pub enum Error {
         /// The remedy.
         hint: String,
     },
+}
+
+impl From<seal::Error> for Error {
+    fn from(error: seal::Error) -> Self {
+        Self::Seal(full_text(&error))
+    }
+}
+
+impl From<evidence::KeepError> for Error {
+    fn from(error: evidence::KeepError) -> Self {
+        Self::Seal(full_text(&error))
+    }
+}
+
+impl From<notary::Error> for Error {
+    fn from(error: notary::Error) -> Self {
+        match error {
+            notary::Error::Store(error) => Self::Store(error),
+            other => Self::Seal(full_text(&other)),
+        }
+    }
 }
 
 impl From<bundle::Error> for Error {
@@ -163,6 +187,7 @@ impl Error {
             Self::Signals { .. } => "SIGNALS_UNUSABLE",
             Self::Shelf(_) => "CONTRACTS_UNREADABLE",
             Self::Register(_) => "REGISTER_UNREADABLE",
+            Self::Seal(_) => "SEAL_UNUSABLE",
             Self::NoPlace => "STORE_NO_PLACE",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
             Self::Overloaded(_) => "OVERLOADED",
@@ -199,6 +224,7 @@ impl Error {
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::UnknownSignal { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::NoPlace
+            | Self::Seal(_)
             | Self::UnknownSignal { .. }
             | Self::Signals { .. }
             | Self::UnknownTool { .. }

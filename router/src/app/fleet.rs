@@ -178,6 +178,9 @@ impl Fleet {
         let judged = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
         let law_before = before.map(|before| &before.law);
         law.signals = signals::judges(contracts.signals.as_ref(), config, judged, law_before)?;
+        let role =
+            |member: &Member| Some((member.adapter.adapter_id().to_owned(), member.entry.role?));
+        law.roles = members.iter().filter_map(role).collect();
         law.contract_required = config.contracts.required;
         law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();

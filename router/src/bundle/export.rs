@@ -48,6 +48,15 @@ pub enum Provenance {
     Omit,
 }
 
+/// What proves that a bundle is what was recorded: stands beside what its digest covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The DSSE envelope around the statement about the run, as JSON.
+    pub attestation: String,
+    /// The proof that the statement is in the log, as C2SP writes it.
+    pub proof: String,
+}
+
 /// A bundle, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -58,6 +67,19 @@ pub struct Exported {
 }
 
 impl Exported {
+    /// Puts the seal of the run beside what the digest covers.
+    #[must_use]
+    pub fn sealed(mut self, seal: &Attached) -> Self {
+        // The last character closes the object.
+        self.text.pop();
+        self.text.push_str(",\"attestation\":");
+        self.text.push_str(seal.attestation.trim_end());
+        self.text.push_str(",\"proof\":");
+        json::write_canonical_str(&mut self.text, &seal.proof);
+        self.text.push('}');
+        self
+    }
+
     /// Returns the bundle as a value.
     ///
     /// # Errors
@@ -150,6 +172,23 @@ fn run(record: &RunRecord) -> Object {
     run.insert("run_id", record.header.run_id.as_str());
     run.insert("status", record.progress.status.name());
     run
+}
+
+/// Returns the digest that the bundle of a run has.
+pub(super) fn digest_of(log: &Log) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update("{\"events\":[");
+    for (index, line) in log.bodies.iter().flat_map(|body| body.lines()).enumerate() {
+        if index > 0 {
+            hasher.update(",");
+        }
+        hasher.update(line);
+    }
+    let mut last = "],\"run\":".to_owned();
+    json::write_canonical_object(&mut last, &run(&log.record));
+    last.push('}');
+    hasher.update(last);
+    Digest::from_bytes(hasher.finalize().into())
 }
 
 /// Returns the digest of an object, given the text of its members.

@@ -75,6 +75,7 @@ pub(super) fn run(
             paths: Paths::Own,
             discover: true,
             publishes: true,
+            seals_backlog: true,
             ..arguments.router.named()?
         };
         let app = App::new(environment, config, named);

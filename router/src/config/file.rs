@@ -9,8 +9,8 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, ContractSettings, Log, Mcp, PolicySettings, Recover, RunLimits, Server,
-    SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits,
+    Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -51,6 +51,8 @@ pub struct ConfigFile {
     pub contracts: ContractSettings,
     /// Where signal contracts are, and by which policy their fields are accepted.
     pub signals: SignalSettings,
+    /// Whether what is done is sealed, and where that is kept.
+    pub evidence: EvidenceSettings,
     /// How MCP is spoken.
     pub mcp: Mcp,
     /// Names for operations of adapters.
@@ -82,6 +84,7 @@ impl Default for ConfigFile {
             policy: PolicySettings::default(),
             contracts: ContractSettings::default(),
             signals: SignalSettings::default(),
+            evidence: EvidenceSettings::default(),
             mcp: Mcp::default(),
             tools: Vec::new(),
             tokens: Vec::new(),

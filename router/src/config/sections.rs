@@ -1,6 +1,7 @@
 //! Reads every section of `router.toml`. A key is known because it is asked for here or in a file below, and nowhere else.
 
 mod contracts;
+mod evidence;
 mod policy;
 mod signals;
 mod tools;
@@ -44,6 +45,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         secrets: sources(root, "secrets", base),
         adapters: root.each("adapters", |section| {
             let entry = signals::of_adapter(section, base, adapter(section));
+            let entry = evidence::of_adapter(section, entry);
             workers::place(section, base, workers.isolation, entry)
         }),
         limits: root.within("limits", |section| RunLimits {
@@ -57,6 +59,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         policy: root.within("policy", policy::policy),
         contracts: root.within("contracts", |section| contracts::contracts(section, base)),
         signals: root.within("signals", |section| signals::signals(section, base)),
+        evidence: root.within("evidence", |section| evidence::evidence(section, base)),
         mcp: root.within("mcp", |section| Mcp {
             sessions: section.count("sessions").unwrap_or(Mcp::default().sessions),
             session_idle: section

@@ -1,6 +1,7 @@
 //! The sections of `router.toml` as the program uses them, with their defaults.
 
 mod contracts;
+mod evidence;
 mod policy;
 mod signals;
 
@@ -16,6 +17,7 @@ use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
 
 pub use contracts::{ContractSettings, Outputs};
+pub use evidence::EvidenceSettings;
 pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 pub use signals::SignalSettings;
 
@@ -52,6 +54,8 @@ pub struct AdapterEntry {
     pub signal_fields: Option<String>,
     /// The acceptance policy that decides, instead of that of `[signals]`.
     pub acceptance: Option<PathBuf>,
+    /// The role whose output it gives, whole: it is held to that, and the router adds nothing.
+    pub role: Option<Role>,
 }
 
 /// What of an adapter's catalogue callers see: everything that a pattern fits.
@@ -84,7 +88,7 @@ impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
         let Self { isolation, processes, memory, grants, offer, interface, .. } = self;
-        let Self { signal, signal_fields, acceptance, .. } = self;
+        let Self { signal, signal_fields, acceptance, role, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -101,6 +105,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("signal", signal)
             .field("signal_fields", signal_fields)
             .field("acceptance", acceptance)
+            .field("role", role)
             .finish()
     }
 }

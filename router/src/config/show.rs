@@ -9,14 +9,15 @@ use super::error::Origin;
 use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
-    AdapterEntry, Annotation, ContractSettings, LogFormat, Offer, Outputs, PolicySettings, Recover,
-    Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs,
+    PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry,
+    ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
 use crate::interface::Approvers;
 use crate::json::{Object, Value};
-use crate::role::ActionClass;
+use crate::role::{ActionClass, Role};
 use crate::secret::Source;
 
 impl ConfigFile {
@@ -44,6 +45,7 @@ impl ConfigFile {
         all.table("policy", policy(&self.policy));
         all.table("contracts", contracts(&self.contracts));
         all.table("signals", signals(&self.signals));
+        all.table("evidence", evidence(&self.evidence));
         all.table("log", {
             let mut log = Shown::default();
             log.put("level", Some(self.log.level.as_str()));
@@ -238,6 +240,13 @@ fn signals(signals: &SignalSettings) -> Shown {
     shown
 }
 
+fn evidence(evidence: &EvidenceSettings) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("seal", Some(evidence.seal));
+    shown.put("directory", evidence.directory.as_deref().map(path));
+    shown
+}
+
 fn listener(listener: &Listener) -> Value {
     let mut shown = Shown::default();
     shown.put("address", Some(listener.address.to_string()));
@@ -265,6 +274,7 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("signal", adapter.signal.as_deref());
     shown.put("signal_fields", adapter.signal_fields.as_deref());
     shown.put("acceptance", adapter.acceptance.as_deref().map(path));
+    shown.put("role", adapter.role.map(Role::name));
     shown.table("offer", offer(&adapter.offer));
     shown.0.into()
 }

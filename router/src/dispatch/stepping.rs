@@ -7,9 +7,11 @@ use nexus_router_sdk::{AdapterError, ErrorKind, code};
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
+use super::attesting::ROLE_OUTPUT;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
 use crate::event::Payload;
+use crate::evidence::Output;
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
 use crate::host::Patience;
 use crate::json::{Object, Value};
@@ -67,22 +69,29 @@ impl Execution {
             attempt,
         })?;
         adapter_id.clone_into(&mut self.called);
+        let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+        let mut case = None;
         let (answer, time, how) = match verdict {
             Verdict::Simulate { asks } => {
                 (Ok(simulation(adapter_id, call, asks)), Duration::ZERO, "simulated")
             }
             Verdict::Ask(_) => (Err(begun_without_asking()), Duration::ZERO, "denied"),
             Verdict::Deny(denial) => {
-                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
                 let run_id = &self.recorder.header().run_id;
                 around.witness.see(&denial, run_id, caller.as_deref(), act);
                 (Err(denial), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
+                let acting = self.acting(around, selection, (step, call), (index, attempt));
                 let span = work_span!("step", step_id, adapter_id);
-                let (answer, time) =
-                    self.call(around, permit, step.timeout(), index, end).instrument(span).await?;
-                let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+                let (answer, time) = match Self::open_case(around, acting).await {
+                    Ok(opened) => {
+                        case = opened;
+                        let call = self.call(around, permit, step.timeout(), index, end);
+                        call.instrument(span).await?
+                    }
+                    Err(refused) => (Err(refused), Duration::ZERO),
+                };
                 let answer = answer.and_then(|output| conforming(&around.law, act, output));
                 let how = match &answer {
                     Ok(_) => "ok",
@@ -92,7 +101,12 @@ impl Execution {
                 (answer, time, how)
             }
         };
-        let result = self.result(step_id, answer, &around.secrets);
+        let mut result = self.result(step_id, answer, &around.secrets);
+        if how == "denied" {
+            self.keep_refusal(around, act, &mut result).await;
+        }
+        self.close_case(around, case, &mut result).await;
+        let how = if how == "ok" && result.error.is_some() { "operational" } else { how };
         self.record_result(&result, time)?;
         self.results.push(result);
         self.judge(around)?;
@@ -235,6 +249,7 @@ impl Asked {
 
 /// Refuses an output that is not what the adapter promised. What the call did, it did.
 fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
+    let output = of_role(law, act, output)?;
     let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
     let message = format!("the output does not fit its schema: {misfit}");
     if law.outputs == Outputs::Warn {
@@ -244,6 +259,25 @@ fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, Adapter
     }
     let error = AdapterError::bug_with_code("OUTPUT_INVALID", message);
     Err(error.details(serde_json::json!({ "pointer": misfit.pointer })))
+}
+
+/// Holds the output of an adapter that answers in a role to the frozen form of that role.
+fn of_role(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
+    let Some(role) = law.roles.get(act.adapter_id).copied() else { return Ok(output) };
+    // No program is run for a call, so there need not be an exit code where there is none.
+    match Output::check(role, law.class_of(act), true, &output.clone().into()) {
+        Ok(_) => Ok(output),
+        Err(findings) => {
+            let Act { adapter_id, tool, method } = act;
+            let message = format!(
+                "the output of {tool}.{method} of adapter '{adapter_id}' is not that of role '{}': {}",
+                role.name(),
+                findings.reasons().join(", ")
+            );
+            let error = AdapterError::bug_with_code(ROLE_OUTPUT, message);
+            Err(error.details(serde_json::json!({ "findings": findings.reasons() })))
+        }
+    }
 }
 
 /// What is said of a call that is not made.

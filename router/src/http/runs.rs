@@ -10,7 +10,7 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::reply;
 use crate::access::Scope;
-use crate::bundle::{self, ImportOptions, Imported, Provenance, Source};
+use crate::bundle::{self, ImportOptions, Imported, Provenance};
 use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::inspect;
@@ -332,9 +332,8 @@ pub(super) async fn export(context: Context) -> Result<Response, Problem> {
     context
         .blocking(move |context| {
             let log = log(context)?;
-            let source = Source::of(context.service.store());
-            let exported = bundle::export(&log, &source, provenance, Clock::System.now())
-                .map_err(crate::app::Error::from)?;
+            let service = &context.service;
+            let exported = service.app().export(service.store(), &log, provenance)?;
             Ok(reply::text(StatusCode::OK, "application/json", exported.text))
         })
         .await

@@ -85,6 +85,18 @@ pub const METRICS: &[Metric] = &[
         "Commits that the disk or the store refused",
     ),
     row(
+        "nexus_router_seals_total",
+        "counter",
+        &[],
+        "Runs, executions, verifications and rejections that were sealed",
+    ),
+    row(
+        "nexus_router_seal_failures_total",
+        "counter",
+        &[],
+        "Attempts to seal that failed: the log, the keys or the disk refused",
+    ),
+    row(
         "nexus_router_refused_total",
         "counter",
         &["reason"],

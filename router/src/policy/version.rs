@@ -56,6 +56,12 @@ impl Law {
             });
             law.insert("signals", judges.collect::<Vec<_>>());
         }
+        if !self.roles.is_empty() {
+            let roles = self.roles.iter().map(|(adapter_id, role)| {
+                Value::Array(vec![adapter_id.as_str().into(), role.name().into()])
+            });
+            law.insert("roles", roles.collect::<Vec<_>>());
+        }
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);

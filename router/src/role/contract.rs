@@ -18,8 +18,7 @@ pub const CONTRACT_SHA256: &str =
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| json::parse(TEXT.as_bytes(), Limits::REQUEST).unwrap_or(Value::Null));
 
-static CANONICAL: LazyLock<String> =
-    LazyLock::new(|| json::to_jcs(&DOCUMENT).unwrap_or_default());
+static CANONICAL: LazyLock<String> = LazyLock::new(|| json::to_jcs(&DOCUMENT).unwrap_or_default());
 
 /// Returns the contract.
 #[must_use]

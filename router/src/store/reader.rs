@@ -71,6 +71,12 @@ pub(super) fn find(
     Ok(connection.prepare_cached(BY_ID)?.query_row([run_id], record).optional()?)
 }
 
+/// Finds a run by its number.
+pub(super) fn by_number(connection: &Connection, run_no: i64) -> Result<Option<RunRecord>, Error> {
+    let found = connection.prepare_cached(BY_NUMBER)?.query_row([run_no], record).optional()?;
+    Ok(found.map(|(_, record)| record))
+}
+
 /// Reads the events of a run.
 pub(super) fn bodies(connection: &Connection, run_no: i64) -> Result<Vec<String>, Error> {
     let mut query = connection.prepare_cached(EVENTS)?;

@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 4;
+pub(super) const VERSION: i64 = 5;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -47,7 +47,7 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -232,6 +232,28 @@ BEGIN SELECT raise(ABORT, 'run records are append-only'); END;
 
 CREATE TRIGGER run_records_are_not_removed BEFORE DELETE ON run_records
 BEGIN SELECT raise(ABORT, 'run records are append-only'); END;
+";
+
+/// Seals: the attestation of a run that is over, and its place in the log. A run that took the place of another has
+/// a number of its own, so the seal of what is in the attic stays what it is.
+const VERSION_5: &str = "
+CREATE TABLE seals (
+    run_no INTEGER PRIMARY KEY,
+    leaf INTEGER NOT NULL CHECK (leaf >= 0),
+    attestation TEXT NOT NULL
+) STRICT;
+
+-- A row that is replaced is removed without its trigger, so replacing is refused here.
+CREATE TRIGGER seals_are_of_runs_that_are_over BEFORE INSERT ON seals
+WHEN EXISTS (SELECT 1 FROM seals WHERE run_no = NEW.run_no)
+    OR NOT EXISTS (SELECT 1 FROM runs WHERE run_no = NEW.run_no AND status != 'RUNNING')
+BEGIN SELECT raise(ABORT, 'a run is sealed once, when it is over'); END;
+
+CREATE TRIGGER seals_are_not_changed BEFORE UPDATE ON seals
+BEGIN SELECT raise(ABORT, 'seals are append-only'); END;
+
+CREATE TRIGGER seals_are_not_removed BEFORE DELETE ON seals
+BEGIN SELECT raise(ABORT, 'seals are append-only'); END;
 ";
 
 /// Says what a file is, without changing it.

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
-use super::owner::WAITING;
-use super::record::{Append, Claim, Status, Ticket};
-use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
+use super::appending::append_one;
+use super::record::{Append, Status, Ticket};
+use super::rows::Counts;
 use super::schema::MAX_EVENTS;
-use super::{Error, MAX_BATCH, MAX_BATCH_BYTES, approvals};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
 use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
@@ -68,6 +68,8 @@ struct Counters {
     failed: Mutex<Option<Instant>>,
     /// Tells that there was a commit.
     committed: watch::Sender<()>,
+    /// Is told the number of every run that is over and durable.
+    ended: Mutex<Option<Sender<i64>>>,
     /// Appends that nobody waits for, and that are not written yet.
     gathered: AtomicUsize,
 }
@@ -82,6 +84,18 @@ impl Counters {
             _ => {}
         }
         *failed = error.map(|_| Instant::now());
+    }
+
+    /// Tells which runs are over.
+    fn tell_ended(&self, all: &[Waiting]) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = &*ended else { return };
+        let over = all.iter().filter(|(append, _)| append.progress.status != Status::Running);
+        let mut numbers = over.map(|(append, _)| append.ticket.0.load(Ordering::Acquire));
+        if numbers.any(|run_no| sender.send(run_no).is_err()) {
+            // Nobody wants to know any more.
+            *ended = None;
+        }
     }
 }
 
@@ -227,6 +241,18 @@ impl Writer {
 
     pub(super) fn committed(&self) -> watch::Receiver<()> {
         self.counters.committed.subscribe()
+    }
+
+    /// Returns who is told which runs are over, in the place of who was told before.
+    pub(super) fn ended(&self) -> Receiver<i64> {
+        let (sender, ended) = channel();
+        *self.counters.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        ended
+    }
+
+    /// Lets go of who is told.
+    pub(super) fn tell_no_more(&self) {
+        *self.counters.ended.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Lets the thread finish what was handed over, and waits for it.
@@ -404,6 +430,7 @@ impl Desk {
         if self.counters.committed.receiver_count() > 0 {
             self.counters.committed.send_replace(());
         }
+        self.counters.tell_ended(all);
         let bytes = all.iter().map(|(append, _)| append.body.len() as u64).sum();
         self.metrics.commit(all.len() as u64, bytes, since.elapsed());
         Ok(())
@@ -413,73 +440,4 @@ impl Desk {
 fn tell(done: Done, answer: Result<(), Unwritten>) {
     // Whoever gave up waiting does not want to know.
     drop(done.send(answer));
-}
-
-fn append_one(
-    transaction: &Transaction<'_>,
-    append: &Append,
-    owner_no: i64,
-    counts: &mut Counts,
-    begun: &mut Vec<Ticket>,
-) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim, approvals, waits } = append;
-    let first = progress.events - count;
-    if progress.events > MAX_EVENTS {
-        return Err(Error::TooManyEvents);
-    }
-    let holder = if *waits { WAITING } else { owner_no };
-    let owner = (progress.status == Status::Running).then_some(holder);
-    let mut run_no = ticket.0.load(Ordering::Acquire);
-    if run_no == 0 {
-        if first != 0 {
-            let message = format!("the first events of run {} are not stored", header.run_id);
-            return Err(Error::Refused(message));
-        }
-        if let Some(claim) = claim {
-            refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
-        }
-        // One more than the largest, which the attic does not have: what replaced it is larger.
-        run_no =
-            insert_run(transaction, &Row { run_no: None, header, progress, origin: None, owner })?;
-        ticket.0.store(run_no, Ordering::Release);
-        begun.push(ticket.clone());
-        counts.add(progress.status);
-        if let Some(Claim { key, request_digest }) = claim {
-            transaction
-                .prepare_cached("INSERT INTO idempotency VALUES (?1, ?2, ?3)")?
-                .execute(params![key, &request_digest.as_bytes()[..], run_no])?;
-        }
-    } else {
-        let changed = update_run(transaction, run_no, first, progress, owner)?;
-        if !changed {
-            let message = format!("run {} is no longer at seq {first}, or is over", header.run_id);
-            return Err(Error::Refused(message));
-        }
-        if progress.status != Status::Running {
-            counts.remove(Status::Running);
-            counts.add(progress.status);
-        }
-    }
-    approvals::write(transaction, run_no, approvals)?;
-    insert_segment(transaction, run_no, first, *count, body)
-}
-
-fn refuse_taken_key(
-    transaction: &Transaction<'_>,
-    key: &str,
-    request_digest: &[u8],
-) -> Result<(), Error> {
-    let taken = transaction
-        .prepare_cached(
-            "SELECT runs.run_id, idempotency.request_digest FROM idempotency \
-             JOIN runs USING (run_no) WHERE key = ?1",
-        )?
-        .query_row([key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))
-        .optional()?;
-    match taken {
-        Some((run_id, digest)) => {
-            Err(Error::KeyTaken { run_id, same_request: digest == request_digest })
-        }
-        None => Ok(()),
-    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nexus_router::clock::Timestamp;
 use nexus_router::json::Object;
 use nexus_router::metrics::{Gauges, Metrics};
-use nexus_router::store::{self, ApprovalFilter, AuditEntry, Filter, Log, Status, Store};
+use nexus_router::store::{self, ApprovalFilter, AuditEntry, Filter, Log, RunSeal, Status, Store};
 use rusqlite::Connection;
 
 use super::{Place, external, request, run_record};
@@ -75,7 +75,7 @@ fn a_store_of_version_1_is_brought_up_and_keeps_what_it_has() {
     assert_eq!(keyed, RUNS[2].0);
     store.append_audit(vec![entry("daemon.started")]).unwrap();
     drop(store);
-    assert_eq!(version(&path), 4);
+    assert_eq!(version(&path), 5);
     let router = place.router();
     let outcome = router.run_blocking(request(&external(&["a"]))).unwrap();
     drop(router);
@@ -145,7 +145,7 @@ fn a_store_of_version_2_is_brought_up_and_keeps_what_it_has() {
     let before = everything(&Store::open_read_only(&path).unwrap());
     assert_eq!((version(&path), before.0.len(), before.1.len()), (2, 3, 3));
     let store = Store::open(&path).unwrap();
-    assert_eq!((everything(&store), version(&path)), (before, 4));
+    assert_eq!((everything(&store), version(&path)), (before, 5));
     assert_eq!(store.approvals_open().unwrap(), 0);
     assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
 }
@@ -185,7 +185,7 @@ fn a_store_of_version_3_is_brought_up_and_keeps_what_it_has() {
     let store = Store::open(&path).unwrap();
     let record = run_record();
     assert_eq!(store.append_run_record(&record).unwrap(), 1);
-    assert_eq!(version(&path), 4);
+    assert_eq!(version(&path), 5);
     for store in [&store, &reader] {
         assert_eq!((everything(store), asked(store)), before);
         assert_eq!(store.run_records_page(0, 10).unwrap(), [(1, record.text())]);
@@ -193,6 +193,53 @@ fn a_store_of_version_3_is_brought_up_and_keeps_what_it_has() {
         assert_eq!((health.run_records, health.findings), (1, vec![]));
     }
     assert_eq!(store.approvals_open().unwrap(), 1);
+}
+
+/// Copies the file that version 4 of the tables was recorded in: four runs that are over.
+fn version_4(place: &Place) -> PathBuf {
+    let path = place.db();
+    std::fs::copy(workspace().join("tests/golden/store_v4.db"), &path).unwrap();
+    path
+}
+
+#[test]
+fn a_store_of_version_4_is_read_as_it_is_and_has_no_seals() {
+    let place = Place::new();
+    let path = version_4(&place);
+    let before = std::fs::read(&path).unwrap();
+    let store = Store::open_read_only(&path).unwrap();
+    let (runs, _) = everything(&store);
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        assert_eq!(store.seal_of(&run.record.header.run_id).unwrap(), None);
+    }
+    assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_of_version_4_is_brought_up_and_its_runs_can_be_sealed() {
+    let place = Place::new();
+    let path = version_4(&place);
+    let reader = Store::open_read_only(&path).unwrap();
+    let before = everything(&reader);
+    let store = Store::open(&path).unwrap();
+    assert_eq!((everything(&store), version(&path)), (before.clone(), 5));
+    let numbers = store.unsealed_after(0, 10).unwrap();
+    assert_eq!(numbers.len(), 4);
+    let seal = |leaf| RunSeal { leaf, attestation: format!("{{\"leaf\":{leaf}}}") };
+    store.keep_seals(vec![(numbers[1], seal(7)), (numbers[1], seal(8))]).unwrap();
+    let sealed = &before.0.iter().rev().nth(1).unwrap().record.header.run_id;
+    for store in [&store, &reader] {
+        assert_eq!(store.seal_of(sealed).unwrap(), Some(seal(7)), "the first one stays");
+        assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
+    }
+    let left: Vec<i64> = [0, 2, 3].map(|index| numbers[index]).into();
+    assert_eq!(store.unsealed_after(0, 10).unwrap(), left);
+    let (unsealed, covered) = store.unsealed(&numbers).unwrap();
+    let found: Vec<i64> = unsealed.iter().map(|run| run.run_no).collect();
+    assert_eq!((found, covered), (left, 4));
 }
 
 #[test]

@@ -11,8 +11,13 @@ fn show_tells_the_roles_and_their_pins() {
     let run = world.run(&["role", "show"]);
     assert_eq!(run.code(), 0, "{}", run.stderr());
     let text = run.stdout();
-    for part in ["scout  web_search", "envoy  shell_exec", "a grant of the plan", TABLE_SHA256, CONTRACT_SHA256]
-    {
+    for part in [
+        "scout  web_search",
+        "envoy  shell_exec",
+        "a grant of the plan",
+        TABLE_SHA256,
+        CONTRACT_SHA256,
+    ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
     let json = world.run(&["role", "show", "--format", "json"]).json();

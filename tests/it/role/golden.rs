@@ -43,7 +43,8 @@ fn what_is_frozen_is_what_was_recorded() {
 
 /// Decides as the specification says it, word for word, without any table of the program.
 fn expected(role: &str, action: &str, [plan, policy, network]: [bool; 3]) -> bool {
-    let scout = "web_search doc_retrieval data_lookup summarize_sources extract_entities transform_text";
+    let scout =
+        "web_search doc_retrieval data_lookup summarize_sources extract_entities transform_text";
     let envoy = "repo_ops test_exec build_exec file_write artifact_pack";
     let among = |list: &str| list.split(' ').any(|known| known == action);
     match role {
@@ -57,7 +58,8 @@ fn expected(role: &str, action: &str, [plan, policy, network]: [bool; 3]) -> boo
 #[test]
 fn revision_1_0_0_decides_every_request_as_recorded() {
     let roles = Role::ALL.map(Role::name).into_iter().chain(["morpheus"]);
-    let mut text = String::from("# role action plan_authorized policy_gate network_requested: decision\n");
+    let mut text =
+        String::from("# role action plan_authorized policy_gate network_requested: decision\n");
     let mut count = 0;
     for role in roles {
         let actions = ActionClass::ALL.map(ActionClass::name).into_iter();
@@ -65,9 +67,18 @@ fn revision_1_0_0_decides_every_request_as_recorded() {
             for bits in 0..8 {
                 let flags = [bits & 4 != 0, bits & 2 != 0, bits & 1 != 0];
                 let [plan_authorized, policy_gate, network_requested] = flags;
-                let decision =
-                    decide(Request { role, action, plan_authorized, policy_gate, network_requested });
-                assert_eq!(decision.allow, expected(role, action, flags), "{role} {action} {flags:?}");
+                let decision = decide(Request {
+                    role,
+                    action,
+                    plan_authorized,
+                    policy_gate,
+                    network_requested,
+                });
+                assert_eq!(
+                    decision.allow,
+                    expected(role, action, flags),
+                    "{role} {action} {flags:?}"
+                );
                 let [plan, policy, network] = flags.map(u8::from);
                 let reason = decision.reason.code();
                 text.push_str(&format!("{role} {action} {plan} {policy} {network}: {reason}\n"));

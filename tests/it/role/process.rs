@@ -13,8 +13,14 @@ use semver::Version;
 use super::frozen::Frozen;
 
 /// The golden data that a revision has.
-pub const GOLDENS: [&str; 6] =
-    ["decisions.txt", "frozen.json", "policy.cedar", "policy.cedarschema", "policy.rego", "roles.json"];
+pub const GOLDENS: [&str; 6] = [
+    "decisions.txt",
+    "frozen.json",
+    "policy.cedar",
+    "policy.cedarschema",
+    "policy.rego",
+    "roles.json",
+];
 
 /// What there is.
 #[derive(Clone)]
@@ -72,8 +78,11 @@ impl Tree {
     /// Returns the line that this tree would have in the lock.
     pub fn line(&self) -> Option<Line> {
         let version = self.version()?;
-        let mut members: BTreeMap<String, String> =
-            self.frozen.iter().map(|(name, text)| (name.clone(), digest(text.as_bytes()))).collect();
+        let mut members: BTreeMap<String, String> = self
+            .frozen
+            .iter()
+            .map(|(name, text)| (name.clone(), digest(text.as_bytes())))
+            .collect();
         members.insert("contract".to_owned(), digest(to_jcs(&self.contract).ok()?.as_bytes()));
         members.insert("revision".to_owned(), revisions(&self.contract).pop()?.id);
         members.insert("validates".to_owned(), self.validates.values().next()?.clone());
@@ -191,13 +200,17 @@ fn revision_note(
     }
     let needed = needed(last, tree, changed);
     if version < needed {
-        return Err(format!("the contract has the version {version}, and must at least have {needed}"));
+        return Err(format!(
+            "the contract has the version {version}, and must at least have {needed}"
+        ));
     }
     let note = noted.last().filter(|note| note.version == version.to_string());
     let note = note.ok_or(format!("no contract revision tells of {version}"))?;
     let known = noted.iter().filter(|other| other.id == note.id).count();
     if noted.len() != lock.len() + 1 || known != 1 || note.note.trim().is_empty() {
-        return Err(format!("the contract revision of {version} says nothing, or is not the one new one"));
+        return Err(format!(
+            "the contract revision of {version} says nothing, or is not the one new one"
+        ));
     }
     Ok(())
 }

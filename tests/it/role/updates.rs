@@ -45,7 +45,9 @@ fn named_revisions(directory: &Path, found: &mut BTreeSet<String>) {
             let text = std::fs::read_to_string(&path).unwrap();
             let lines = text.lines().map(str::trim);
             let names = lines.filter_map(|line| line.strip_prefix("fn revision_"));
-            found.extend(names.map(|name| name.splitn(4, '_').take(3).collect::<Vec<_>>().join(".")));
+            found.extend(
+                names.map(|name| name.splitn(4, '_').take(3).collect::<Vec<_>>().join(".")),
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::{Absent, App, Error, IN_MEMORY, try_import};
-use crate::bundle::{self, Check, ImportOptions, Provenance, Replays, Source};
+use crate::bundle::{self, Check, ImportOptions, Provenance, Replays};
 use crate::clock::Clock;
 use crate::inspect;
 use crate::json::{Object, Value};
@@ -60,7 +60,7 @@ pub(super) fn export(app: &App, request: Value) -> Result<Value, Error> {
     };
     let provenance =
         if request.include_provenance { Provenance::Include } else { Provenance::Omit };
-    let exported = bundle::export(&log, &Source::of(&store), provenance, Clock::System.now())?;
+    let exported = app.export(&store, &log, provenance)?;
     let mut response = Object::new();
     response.insert("ok", true);
     response.insert("artifact", exported.to_json()?);

@@ -44,7 +44,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         text.push('\n');
     }
     if text.is_empty() {
-        return Err(Error::usage(format!("{shown} has no request"), "write one JSON object per line"));
+        return Err(Error::usage(
+            format!("{shown} has no request"),
+            "write one JSON object per line",
+        ));
     }
     Output::new(environment).text(&text)?;
     Ok(if all { Answer::Yes } else { Answer::No })
@@ -60,7 +63,10 @@ fn answer(line: &[u8]) -> Result<Value, String> {
         request.get(name).and_then(Value::as_str).ok_or(format!("{name} is no string"))
     };
     let flag = |name: &str| {
-        request.get(name).and_then(Value::as_bool).ok_or(format!("{name} is neither true nor false"))
+        request
+            .get(name)
+            .and_then(Value::as_bool)
+            .ok_or(format!("{name} is neither true nor false"))
     };
     let decision = decide(Request {
         role: text("role")?,

@@ -5,8 +5,8 @@ use super::super::{Answer, Error};
 use crate::config::Environment;
 use crate::json::Value;
 use crate::role::{
-    CONDITIONS, CONTRACT_SHA256, Need, Role, TABLE_SHA256, VALIDATES, When, contract,
-    export, revisions,
+    CONDITIONS, CONTRACT_SHA256, Need, Role, TABLE_SHA256, VALIDATES, When, contract, export,
+    revisions,
 };
 
 /// The format of the answer.

@@ -6,8 +6,7 @@ use super::super::options::StoreOptions;
 use super::super::output::{Form, Output, tell};
 use super::super::progress::Progress;
 use super::super::{Answer, Error};
-use crate::bundle::{self, Exported, Provenance, Source};
-use crate::clock::Clock;
+use crate::bundle::{self, Exported, Provenance};
 use crate::config::Environment;
 use crate::files;
 use crate::json::Object;
@@ -30,7 +29,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let store = arguments.store.app(environment)?.reader()?;
+    let app = arguments.store.app(environment)?;
+    let store = app.reader()?;
     let mut progress = Progress::new("exporting");
     progress.phase("reading the run");
     let log = store.log(&arguments.run_id)?;
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     };
     progress.phase("writing the bundle");
     let provenance = if arguments.no_provenance { Provenance::Omit } else { Provenance::Include };
-    let exported = bundle::export(&log, &Source::of(&store), provenance, Clock::System.now())?;
+    let exported = app.export(&store, &log, provenance)?;
     if let Some(file) = &arguments.output {
         write(file, &exported.text)?;
     }

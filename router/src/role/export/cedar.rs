@@ -14,8 +14,7 @@ use crate::role::ActionClass;
 pub fn cedar() -> String {
     let mut text = comment();
     for permission in permissions() {
-        let actions: Vec<String> =
-            permission.actions.iter().map(|class| entity(*class)).collect();
+        let actions: Vec<String> = permission.actions.iter().map(|class| entity(*class)).collect();
         // Writing to a string does not fail.
         let _ = write!(
             text,

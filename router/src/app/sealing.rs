@@ -1,0 +1,75 @@
+//! Who seals what this router does, and where that is kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{App, Error, lock};
+use crate::bundle::{self, Exported, Provenance, Source};
+use crate::clock::Clock;
+use crate::evidence::Keeper;
+use crate::notary::{self, Backlog, Notary};
+use crate::seal::Sealer;
+use crate::store::{Log, Store};
+
+/// The directory of all that is sealed, beside the store.
+const BESIDE: &str = "sealed";
+
+/// Who seals for a router.
+pub(super) struct Sealing {
+    pub(super) keeper: Arc<Keeper>,
+    /// Dropped with the app: what has ended by then is sealed first.
+    _notary: Notary,
+}
+
+impl App {
+    /// Returns the directory of all that is sealed, whether it is there or not; none for a store in memory.
+    #[must_use]
+    pub fn sealed_dir(&self) -> Option<PathBuf> {
+        let named = self.config().evidence.directory;
+        named.or_else(|| Some(beside(&self.db().ok()?)?.to_owned()))
+    }
+
+    /// Begins to seal what is done on a store, if it is to be.
+    pub(super) fn begin_sealing(&self, store: &Store) -> Result<(), Error> {
+        let mut sealing = lock(&self.sealing);
+        let settings = self.config().evidence;
+        let Some(path) = store.path().filter(|_| settings.seal && sealing.is_none()) else {
+            return Ok(());
+        };
+        let Some(root) = settings.directory.or_else(|| beside(path)) else { return Ok(()) };
+        let sealer = Arc::new(Sealer::open(&root)?);
+        let keeper = Arc::new(Keeper::open(&root, Arc::clone(&sealer), self.metrics.clone())?);
+        let backlog = if self.named.seals_backlog { Backlog::Seal } else { Backlog::Leave };
+        let notary = Notary::start(store.clone(), sealer, backlog, self.metrics.clone())?;
+        *sealing = Some(Sealing { keeper, _notary: notary });
+        Ok(())
+    }
+
+    /// Writes a run as a bundle, with its seal if it has one.
+    ///
+    /// # Errors
+    /// When the store or the log cannot be read.
+    pub fn export(
+        &self,
+        store: &Store,
+        log: &Log,
+        provenance: Provenance,
+    ) -> Result<Exported, Error> {
+        let root = self.config().evidence.directory;
+        let root = root.or_else(|| beside(store.path()?));
+        let run_id = &log.record.header.run_id;
+        let attached = match root {
+            Some(root) if !store.is_python() => notary::attached(store, run_id, &root)?,
+            _ => None,
+        };
+        let exported = bundle::export(log, &Source::of(store), provenance, Clock::System.now())?;
+        Ok(match attached {
+            Some(seal) => exported.sealed(&seal),
+            None => exported,
+        })
+    }
+}
+
+fn beside(store: &Path) -> Option<PathBuf> {
+    Some(store.parent()?.join(BESIDE))
+}

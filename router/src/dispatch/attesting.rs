@@ -1,0 +1,181 @@
+//! Evidence of steps that are carried out in a role: what may be done, before it is done; what came of it; what was
+//! refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nexus_router_sdk::{AdapterError, ErrorKind};
+
+use super::{Execution, Surroundings};
+use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
+use crate::gate::Selection;
+use crate::json::{Object, Value};
+use crate::outcome::{StepError, StepResult, StepStatus};
+use crate::policy::Act;
+use crate::request::Step;
+use crate::role::{ActionClass, Role};
+
+/// The code of a call that was refused, or of an output that was, because there is no evidence of it.
+const UNWRITABLE: &str = "EVIDENCE_UNWRITABLE";
+/// The code of an output that is not that of its role.
+pub(super) const ROLE_OUTPUT: &str = "ROLE_OUTPUT_INVALID";
+
+impl Execution {
+    /// Says in which class a step is carried out, and with what; nothing if it has none, or nothing is sealed.
+    pub(super) fn acting(
+        &self,
+        around: &Surroundings,
+        selection: &Selection,
+        (step, call): (&Step, &Object),
+        (index, attempt): (usize, u64),
+    ) -> Option<Acting> {
+        around.keeper.as_ref()?;
+        let adapter = &selection.adapters[selection.of_step[index]].adapter;
+        let adapter_id = adapter.adapter_id();
+        let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+        let class = around.law.class_of(act)?;
+        let interface = around.law.interfaces.get(adapter_id);
+        let confined = adapter.confined();
+        Some(Acting {
+            run_id: self.recorder.header().run_id.clone(),
+            step: index + 1,
+            attempt,
+            class,
+            command: [adapter_id, step.tool(), step.method()].map(str::to_owned),
+            call: call.clone(),
+            native: around.law.roles.contains_key(adapter_id),
+            library: adapter.digest(),
+            interface: interface.map(|keeping| keeping.digest),
+            timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
+            plan: self.classed(around, selection),
+            isolation: confined.isolation.name(),
+            grants: confined.grants.to_json(),
+            caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
+        })
+    }
+
+    /// Lists the steps of the plan that are carried out in a role.
+    fn classed(&self, around: &Surroundings, selection: &Selection) -> Vec<(usize, ActionClass)> {
+        let steps = self.plan.iter().enumerate().filter_map(|(index, step)| {
+            let adapter_id = selection.adapters[selection.of_step[index]].adapter.adapter_id();
+            let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+            Some((index + 1, around.law.class_of(act)?))
+        });
+        steps.collect()
+    }
+
+    /// Puts on record that a call may be made. What cannot be shown later is not done.
+    pub(super) async fn open_case(
+        around: &Surroundings,
+        acting: Option<Acting>,
+    ) -> Result<Option<Case>, AdapterError> {
+        let (Some(keeper), Some(acting)) = (&around.keeper, acting) else { return Ok(None) };
+        let opened = on_a_thread(keeper, move |keeper| keeper.open_case(acting)).await;
+        opened.map(Some).map_err(|error| {
+            tracing::error!(%error, "a call is refused: no evidence of it can be kept");
+            let message = format!("the call was not made: no evidence of it can be kept: {error}");
+            AdapterError::operational(UNWRITABLE, message)
+        })
+    }
+
+    /// Keeps what came of a call. A result of which nothing can be shown is no result; what the call did, it did.
+    pub(super) async fn close_case(
+        &self,
+        around: &Surroundings,
+        case: Option<Case>,
+        result: &mut StepResult,
+    ) {
+        let (Some(keeper), Some(case)) = (&around.keeper, case) else { return };
+        let given = given(result);
+        if let Err(error) = on_a_thread(keeper, move |keeper| keeper.close_case(case, &given)).await
+        {
+            tracing::error!(%error, "no evidence of a call can be kept");
+            let message = format!("the call was made, and no evidence of it can be kept: {error}");
+            *result = StepResult {
+                step_id: result.step_id.clone(),
+                status: StepStatus::Error,
+                simulated: result.simulated,
+                output: Object::new(),
+                error: Some(StepError {
+                    kind: ErrorKind::Operational,
+                    code: UNWRITABLE.to_owned(),
+                    message,
+                    details: Object::new(),
+                }),
+                signals: None,
+            };
+        }
+    }
+
+    /// Keeps that a call in a role was refused, and why. It stays refused also if that cannot be kept.
+    pub(super) async fn keep_refusal(
+        &self,
+        around: &Surroundings,
+        act: Act<'_>,
+        result: &mut StepResult,
+    ) {
+        let Some(error) = &mut result.error else { return };
+        let class = around.law.class_of(act);
+        let by_role = error.details.get("denied_by").and_then(Value::as_str) == Some("role");
+        let Some(keeper) = around.keeper.as_ref().filter(|_| by_role || class.is_some()) else {
+            return;
+        };
+        let class = class.map_or("none", ActionClass::name);
+        let role = error.details.get("role").and_then(Value::as_str);
+        let role = role.or_else(|| {
+            let caller = self.origin.caller.as_ref()?;
+            caller.role.map(Role::name)
+        });
+        let reason =
+            format!("{}:{}:{class}", error.code.to_ascii_lowercase(), role.unwrap_or("none"));
+        let mut context = Object::new();
+        context.insert("adapter_id", act.adapter_id);
+        context.insert("code", error.code.as_str());
+        context.insert("message", error.message.as_str());
+        context.insert("method", act.method);
+        context.insert("step_id", result.step_id.as_str());
+        context.insert("tool", act.tool);
+        if let Some(caller) = &self.origin.caller {
+            context.insert("caller", caller.name.as_str());
+        }
+        let task_id = evidence::task_id(&self.recorder.header().run_id);
+        let rejection = Rejection { context, ..Rejection::new(&task_id, &reason) };
+        if let Err(failed) = on_a_thread(keeper, move |keeper| keeper.reject(&rejection)).await {
+            tracing::error!(%failed, "no evidence of a refusal can be kept");
+            error.details.insert("evidence", "unwritten");
+        }
+    }
+}
+
+/// Returns what came of a call, as it is recorded.
+fn given(result: &StepResult) -> Given {
+    match &result.error {
+        None => {
+            let mut output = result.output.clone();
+            // The router's own word, which no adapter gave.
+            output.remove("adapter_id");
+            Given::Output(output)
+        }
+        Some(error) => {
+            let findings = error.details.get("findings").and_then(Value::as_array);
+            let findings = findings.into_iter().flatten().filter_map(Value::as_str);
+            Given::Error {
+                code: error.code.clone(),
+                message: error.message.clone(),
+                findings: findings.map(str::to_owned).collect(),
+            }
+        }
+    }
+}
+
+/// Writing and syncing files takes a while, and others must not wait for it.
+async fn on_a_thread<T: Send + 'static>(
+    keeper: &Arc<Keeper>,
+    work: impl FnOnce(&Keeper) -> Result<T, evidence::KeepError> + Send + 'static,
+) -> Result<T, evidence::KeepError> {
+    let keeper = Arc::clone(keeper);
+    match tokio::task::spawn_blocking(move || work(&keeper)).await {
+        Ok(done) => done,
+        Err(_) => Err(evidence::KeepError::Stopped),
+    }
+}

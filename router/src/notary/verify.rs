@@ -1,0 +1,65 @@
+//! Whether the bundle of a run is what was sealed.
+
+use super::statement;
+use crate::bundle;
+use crate::json::{self, Limits, Value};
+use crate::seal::{self, Trust, Verified};
+
+/// A larger file is no bundle.
+pub const MAX_BUNDLE: usize = Limits::BUNDLE.bytes;
+
+/// Why a bundle is not what was sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// It is no bundle, or says other digests than it has.
+    #[error("it is no sound bundle: {0}")]
+    Bundle(#[from] bundle::Error),
+    /// It has members that no bundle has.
+    #[error("it has the member {0:?}, which no bundle has and nothing vouches for")]
+    Strange(String),
+    /// It has no seal.
+    #[error("it has no seal: {0:?} is missing")]
+    Unsealed(&'static str),
+    /// Its seal is not genuine.
+    #[error(transparent)]
+    Seal(#[from] seal::Broken),
+    /// Its seal is of something else.
+    #[error(
+        "its seal is genuine, and of something else: {0} of the statement is not that of the bundle"
+    )]
+    Other(&'static str),
+}
+
+/// Verifies the bundle of a run: the seal in it is genuine, and of this run. When it was exported, and from where, nobody
+/// vouches for.
+///
+/// # Errors
+/// Why it is not genuine.
+pub fn verify(bytes: &[u8], trust: &Trust) -> Result<Verified, Broken> {
+    let value = json::parse(bytes, Limits::BUNDLE).map_err(bundle::Error::from)?;
+    let content = bundle::content(&value)?;
+    if let Some(name) = content.strange.first() {
+        return Err(Broken::Strange(name.clone()));
+    }
+    let attestation = value.get("attestation").ok_or(Broken::Unsealed("attestation"))?;
+    let proof = value.get("proof").and_then(Value::as_str).ok_or(Broken::Unsealed("proof"))?;
+    let (leaf, expected) = statement::of(&content);
+    let line = format!("{}\n", json::to_compact(attestation));
+    let verified = seal::verify(trust, leaf, line.as_bytes(), proof)?;
+    let found = &verified.statement;
+    if found.subjects != expected.subjects {
+        return Err(Broken::Other("the subject"));
+    }
+    // Another version of the program may have sealed it, under another table of roles: that is said, and signed.
+    let without_environment = |predicate: &Value| {
+        let mut predicate = predicate.as_object().cloned().unwrap_or_default();
+        predicate.remove("environment");
+        predicate
+    };
+    if found.predicate_type != expected.predicate_type
+        || without_environment(&found.predicate) != without_environment(&expected.predicate)
+    {
+        return Err(Broken::Other("the predicate"));
+    }
+    Ok(verified)
+}

@@ -1,0 +1,60 @@
+//! How a router works, and what it may use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::evidence::Keeper;
+use crate::gate::Witness;
+use crate::host::CallLimits;
+use crate::listener::Listeners;
+use crate::metrics::Metrics;
+use crate::policy::Law;
+use crate::secret::Secrets;
+
+/// Runs that may be under way at once, by default.
+const RUNS_IN_FLIGHT: usize = 16_384;
+/// How a router works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Runs that may be under way at once; one more is refused.
+    pub runs_in_flight: usize,
+    /// What calls may take.
+    pub calls: CallLimits,
+    /// What calls of single adapters may take, by adapter id.
+    pub adapter_calls: BTreeMap<String, CallLimits>,
+    /// The secrets that arguments may refer to, and that are kept out of the record.
+    pub secrets: Secrets,
+    /// What the operator lays down for every run.
+    pub law: Law,
+    /// Where runs, steps and calls are counted.
+    pub metrics: Metrics,
+    /// Is told of calls that are denied.
+    pub witness: Witness,
+    /// Who keeps evidence of what is done in a role, if anybody does.
+    pub keeper: Option<Arc<Keeper>>,
+    /// Who hears what calls tell; whoever loads the adapters puts its sink before theirs.
+    pub listeners: Listeners,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Threads that carry runs; none means one per core.
+    pub threads: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            runs_in_flight: RUNS_IN_FLIGHT,
+            calls: CallLimits::default(),
+            adapter_calls: BTreeMap::new(),
+            secrets: Secrets::empty(),
+            law: Law::default(),
+            metrics: Metrics::default(),
+            witness: Witness::default(),
+            keeper: None,
+            listeners: Listeners::default(),
+            clock: Clock::System,
+            threads: None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How events of one run become rows, within a transaction.
+
+use std::sync::atomic::Ordering;
+
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use super::owner::WAITING;
+use super::record::{Append, Claim, Status, Ticket};
+use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
+use super::schema::MAX_EVENTS;
+use super::{Error, approvals};
+
+/// Writes what was handed over of one run. A run that is begun by it is put into `begun`.
+pub(super) fn append_one(
+    transaction: &Transaction<'_>,
+    append: &Append,
+    owner_no: i64,
+    counts: &mut Counts,
+    begun: &mut Vec<Ticket>,
+) -> Result<(), Error> {
+    let Append { ticket, header, progress, body, count, claim, approvals, waits } = append;
+    let first = progress.events - count;
+    if progress.events > MAX_EVENTS {
+        return Err(Error::TooManyEvents);
+    }
+    let holder = if *waits { WAITING } else { owner_no };
+    let owner = (progress.status == Status::Running).then_some(holder);
+    let mut run_no = ticket.0.load(Ordering::Acquire);
+    if run_no == 0 {
+        if first != 0 {
+            let message = format!("the first events of run {} are not stored", header.run_id);
+            return Err(Error::Refused(message));
+        }
+        if let Some(claim) = claim {
+            refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
+        }
+        // One more than the largest, which the attic does not have: what replaced it is larger.
+        run_no =
+            insert_run(transaction, &Row { run_no: None, header, progress, origin: None, owner })?;
+        ticket.0.store(run_no, Ordering::Release);
+        begun.push(ticket.clone());
+        counts.add(progress.status);
+        if let Some(Claim { key, request_digest }) = claim {
+            transaction
+                .prepare_cached("INSERT INTO idempotency VALUES (?1, ?2, ?3)")?
+                .execute(params![key, &request_digest.as_bytes()[..], run_no])?;
+        }
+    } else {
+        let changed = update_run(transaction, run_no, first, progress, owner)?;
+        if !changed {
+            let message = format!("run {} is no longer at seq {first}, or is over", header.run_id);
+            return Err(Error::Refused(message));
+        }
+        if progress.status != Status::Running {
+            counts.remove(Status::Running);
+            counts.add(progress.status);
+        }
+    }
+    approvals::write(transaction, run_no, approvals)?;
+    insert_segment(transaction, run_no, first, *count, body)
+}
+
+fn refuse_taken_key(
+    transaction: &Transaction<'_>,
+    key: &str,
+    request_digest: &[u8],
+) -> Result<(), Error> {
+    let taken = transaction
+        .prepare_cached(
+            "SELECT runs.run_id, idempotency.request_digest FROM idempotency \
+             JOIN runs USING (run_no) WHERE key = ?1",
+        )?
+        .query_row([key], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))
+        .optional()?;
+    match taken {
+        Some((run_id, digest)) => {
+            Err(Error::KeyTaken { run_id, same_request: digest == request_digest })
+        }
+        None => Ok(()),
+    }
+}
