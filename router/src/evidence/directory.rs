@@ -57,13 +57,24 @@ impl Directory {
         }
     }
 
-    /// Writes a new file, and leaves it open, to be synced.
-    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
+    /// Writes a new file, and begins to bring it to the disk. It is durable only after [`Self::settle`]; but when
+    /// all files of a bundle are on their way before the first is waited for, the file system commits once and
+    /// not once for each, which was measured to be ten times as fast.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.0, name, flags, FILE_MODE)?);
         file.write_all(bytes)?;
-        Ok(file)
+        // A file system that does not heed it only makes the waiting longer.
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+        Ok(())
+    }
+
+    /// Waits until a file is durable.
+    pub(super) fn settle(&self, name: &str) -> io::Result<()> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
+        Ok(rustix::fs::fdatasync(&file)?)
     }
 
     /// Reads a regular file, up to a byte more than it may have.
@@ -173,21 +184,6 @@ impl Directory {
         }
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
-}
-
-/// Begins to write files to the disk, and waits for nothing.
-pub(super) fn start_all(files: &[File]) {
-    for file in files {
-        // A file system that does not heed it only makes the waiting longer.
-        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-    }
-}
-
-/// Waits until files are durable. All are on their way before the first is waited for: the file system then
-/// commits once and not once for each, which was measured to be ten times as fast.
-pub(super) fn sync_all(files: &[File]) -> io::Result<()> {
-    start_all(files);
-    files.iter().try_for_each(File::sync_data)
 }
 
 #[cfg(test)]

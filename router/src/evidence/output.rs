@@ -228,3 +228,6 @@ fn types(role: Role, object: &Object, findings: &mut Findings) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

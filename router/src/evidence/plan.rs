@@ -304,3 +304,6 @@ fn read_grants(items: &[Value], findings: &mut Findings) -> Vec<Grant> {
     }
     grants
 }
+
+#[cfg(test)]
+mod tests;

@@ -296,3 +296,6 @@ fn allowed(text: &str, role: Option<Role>, findings: &mut Findings) -> Option<Ac
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,12 @@
 //! Evidence that is staged: written out of sight, to be sealed and then to appear whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cabinet::{EVIDENCE, Error, PLANS, REJECTIONS, STAGING, Shared, VERIFY};
-use super::directory::{Directory, Renamed, sync_all};
+use super::directory::{Directory, Renamed};
 use super::manifest::{self, Manifest};
 use crate::digest::Digest;
 use crate::id;
@@ -65,16 +64,13 @@ pub struct Staged {
     directories: BTreeSet<String>,
     /// The directory in which was written last.
     last: Option<(String, Directory)>,
-    /// Files that are not durable yet.
-    pending: Vec<File>,
+    /// The files inside it, which are not durable yet. None is kept open, for many may be staged at once.
+    written: Vec<String>,
     pub(super) subjects: Vec<(&'static str, Digest)>,
     pub(super) spec_sha256: Option<Digest>,
     pub(super) files: Manifest,
     pub(super) volatile: BTreeMap<String, Digest>,
 }
-
-/// More files than this are not kept open.
-const MOST_PENDING: usize = 64;
 
 /// More different rejections of one task for one reason are refused.
 const MOST_REJECTIONS: usize = 4096;
@@ -93,7 +89,7 @@ impl Staged {
             already: None,
             directories: BTreeSet::new(),
             last: None,
-            pending: Vec::new(),
+            written: Vec::new(),
             subjects: Vec::new(),
             spec_sha256: None,
             files: Manifest::default(),
@@ -188,8 +184,6 @@ impl Staged {
             let written = staged.add_seal(seal);
             ready.push((staged, written));
         }
-        let start: Vec<&Self> = ready.iter().map(|(staged, _)| staged).collect();
-        start.iter().for_each(|staged| staged.start_writing());
         let placed: Vec<_> = ready
             .into_iter()
             .map(|(mut staged, written)| {
@@ -202,9 +196,12 @@ impl Staged {
             .map(|placed| {
                 let (published, parents) = placed?;
                 for (path, parent) in parents {
-                    if synced.insert(path.clone()) {
-                        parent.sync().map_err(|source| Error::File { path, source })?;
+                    if synced.contains(&path) {
+                        continue;
                     }
+                    let result = parent.sync();
+                    result.map_err(|source| Error::File { path: path.clone(), source })?;
+                    synced.insert(path);
                 }
                 Ok(published)
             })
@@ -240,30 +237,34 @@ impl Staged {
             let last = self.last.as_ref().map_or(directory, |(_, last)| last);
             last.write(file, bytes)
         })();
-        let written = written.map_err(|source| self.failed(&format!("{place}/{name}"), source))?;
-        self.pending.push(written);
-        if self.pending.len() >= MOST_PENDING {
-            let pending = std::mem::take(&mut self.pending);
-            sync_all(&pending).map_err(|source| self.failed(name, source))?;
-        }
+        written.map_err(|source| self.failed(&format!("{place}/{name}"), source))?;
+        self.written.push(name.to_owned());
         Ok(())
-    }
-
-    fn start_writing(&self) {
-        super::directory::start_all(&self.pending);
     }
 
     /// Waits until everything inside is durable.
     fn settle(&mut self) -> Result<(), Error> {
         let Some((place, directory)) = &self.place else { return Ok(()) };
-        let pending = std::mem::take(&mut self.pending);
         let mut none = BTreeSet::new();
-        let synced = sync_all(&pending).and_then(|()| {
+        let mut last: Option<(&str, Directory)> = None;
+        let synced = (|| {
+            for name in &self.written {
+                let Some((parent, file)) = name.rsplit_once('/') else {
+                    directory.settle(name)?;
+                    continue;
+                };
+                let inside = match last.take() {
+                    Some((at, inside)) if at == parent => inside,
+                    _ => walk(directory, parent, &mut none)?,
+                };
+                inside.settle(file)?;
+                last = Some((parent, inside));
+            }
             for inside in &self.directories {
                 walk(directory, inside, &mut none)?.sync()?;
             }
             directory.sync()
-        });
+        })();
         synced.map_err(|source| self.failed(place, source))
     }
 

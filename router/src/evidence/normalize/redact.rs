@@ -233,7 +233,7 @@ mod tests {
             ("12 ms, 7µs (2 seconds)", "<duration>, <duration> (<duration>)"),
             ("\u{1b}]0;title\u{7}a\u{1b}]8;;x\u{1b}\\b", "ab"),
             ("\u{1b}(Bplain \u{1b}M", "plain "),
-            ("\u{1b}[\u{1b}[0m31m", "[31m"),
+            ("\u{1b}[\u{1b}[0m;m", "[;m"),
             ("5 apples, v1.2s.3, x10s, 10sx, 1.5.2s", "5 apples, v1.2s.3, x10s, 10sx, 1.5.2s"),
             ("2024-01-02", "2024-01-02"),
             ("1s 5sx", "<duration> 5sx"),

@@ -205,7 +205,14 @@ proptest! {
         object.insert("sources", sources);
         object.insert("errors", errors);
         object.insert("stdout", text);
-        let Ok(once) = normalize(role, operation, redactor, object.into()) else { return Ok(()) };
+        let once = match normalize(role, operation, redactor, object.into()) {
+            Ok(once) => once,
+            // The one thing that cannot be sealed: a double that is written as a long integer.
+            Err(finding) => {
+                prop_assert!(finding.reason.starts_with("inexact_number:/"), "{finding}");
+                return Ok(());
+            }
+        };
         // What was sealed is read from its text, as a verifier reads it.
         let read = json::parse(once.text().as_bytes(), Limits::REQUEST).unwrap();
         let twice = normalize(role, operation, redactor, read).unwrap();
