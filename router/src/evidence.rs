@@ -23,11 +23,8 @@ mod staged;
 pub mod statement;
 pub mod summary;
 pub mod verification;
-<<<<<<< HEAD
 pub mod verify;
-=======
 mod wrap;
->>>>>>> evE
 
 pub use cabinet::{Cabinet, Error, Execution};
 pub use finding::{Finding, Findings};
