@@ -15,9 +15,6 @@ use crate::app::{App, Named};
 use crate::config::{ConfigFile, Environment};
 use crate::seal::{self, Trust};
 
-/// The directory of all that is sealed, in the data directory.
-const SEALED: &str = "sealed";
-
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// List the bundles of the cabinet: executions, rejections and verifications.
@@ -57,7 +54,7 @@ enum Format {
 /// Where the cabinet is.
 #[derive(clap::Args)]
 struct Place {
-    /// The directory of all that is sealed [default: that of router.toml, or sealed in the data directory].
+    /// The directory of all that is sealed [default: that of router.toml, or sealed beside the store].
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// The data directory [default: that of `NEXUS_ROUTER_DATA_DIR`, of router.toml, or
@@ -76,7 +73,10 @@ impl Place {
         }
         let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
         let named = Named { data_dir: self.data_dir.clone(), ..Named::default() };
-        Ok(App::new(environment, config, named).data_dir()?.join(SEALED))
+        App::new(environment, config, named).sealed_dir().ok_or_else(|| {
+            let hint = "name it with --root, or a data directory with --data-dir";
+            Error::usage("it is not known where evidence is kept", hint)
+        })
     }
 }
 

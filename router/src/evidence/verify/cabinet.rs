@@ -1,9 +1,10 @@
 //! The examination of a whole cabinet: every bundle, the log, and whether each has what the other tells of.
 
 use std::collections::HashSet;
-use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::exam::Located;
 use super::places::{Places, Spot};
@@ -64,7 +65,11 @@ pub struct Report {
 
 /// A log whose files hold, and which of its entries have a bundle.
 struct Ledger {
+    directory: PathBuf,
+    trust: Arc<Trust>,
     tree: Tree,
+    /// Whoever seals meanwhile makes the log longer: what it had at first is what every bundle must be there of.
+    first: Checkpoint,
     claimed: Vec<bool>,
     /// What is claimed, for entries that say the same as another: a rejection that two processes sealed is there once.
     hashes: HashSet<Digest>,
@@ -112,25 +117,22 @@ impl Verifier {
                 each(&verdict);
             }
         };
-        let mut batch = Vec::with_capacity(BATCH);
         let mut workers = Workers::new(self);
-        let mut take = |spot: Spot| {
-            batch.push(spot);
-            if batch.len() == BATCH {
-                judged(workers.judge(std::mem::take(&mut batch)));
+        workers.walk(opened.as_fd(), &mut cabinet.findings, &mut judged);
+        let entries = ledger.as_ref().map_or(0, |ledger| ledger.first.size);
+        if let Some(ledger) = &mut ledger {
+            let mut missing = ledger.unclaimed();
+            if !missing.findings.list().is_empty() {
+                // What was sealed a moment ago may appear only now.
+                std::thread::sleep(MOMENT);
+                let mut again = Findings::new(0);
+                workers.walk(opened.as_fd(), &mut again, &mut |verdicts| {
+                    verdicts.into_iter().for_each(|mut verdict| ledger.claim(&mut verdict));
+                });
+                missing = ledger.unclaimed();
             }
-        };
-        let mut places = Places {
-            limits: self.options.limits,
-            findings: &mut cabinet.findings,
-            found: 0,
-            each: &mut take,
-        };
-        places.walk(opened.as_fd());
-        judged(workers.judge(batch));
-        let entries = ledger.as_ref().map_or(0, |ledger| ledger.tree.size());
-        if let Some(ledger) = &ledger {
-            ledger.unclaimed(&mut log);
+            log.findings.extend(missing.findings);
+            log.checked.push("entries");
         }
         if found == 0 && entries == 0 {
             let message = "there is no bundle, and nothing in the log";
@@ -145,6 +147,25 @@ impl Verifier {
 struct Workers(Vec<Verifier>);
 
 impl Workers {
+    /// Judges every bundle of a cabinet, some at once.
+    fn walk(
+        &mut self,
+        root: BorrowedFd<'_>,
+        findings: &mut Findings,
+        judged: &mut dyn FnMut(Vec<Verdict>),
+    ) {
+        let Some(limits) = self.0.first().map(|verifier| verifier.options.limits) else { return };
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut take = |spot: Spot| {
+            batch.push(spot);
+            if batch.len() == BATCH {
+                judged(self.judge(std::mem::take(&mut batch)));
+            }
+        };
+        Places { limits, findings, found: 0, each: &mut take }.walk(root);
+        judged(self.judge(batch));
+    }
+
     fn new(verifier: &Verifier) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(16);
         let one = || Verifier::new(verifier.trust.clone(), verifier.options);
@@ -241,14 +262,37 @@ impl Ledger {
             verdict.findings.tell(Reason::TooManyEntries, "", message);
             return None;
         };
-        let (claimed, hashes) = (vec![false; size], HashSet::new());
-        Some(Self { tree, claimed, hashes, beginning: None })
+        Some(Self {
+            directory: directory.to_owned(),
+            trust: Arc::clone(trust),
+            tree,
+            first: checkpoint,
+            claimed: vec![false; size],
+            hashes: HashSet::new(),
+            beginning: None,
+        })
+    }
+
+    /// Looks at the log again, which may have grown since. One that does not continue what it was is not taken.
+    fn refresh(&mut self) -> Option<()> {
+        let tree = Tree::open(&self.directory).ok()?;
+        let checkpoint = tree.checkpoint(&self.trust.verifiers()).ok()?;
+        tree.holds(&self.first).ok()?;
+        let size = usize::try_from(tree.size()).ok().filter(|size| *size <= MOST_ENTRIES)?;
+        if admitted(&self.trust, &checkpoint) && size > self.claimed.len() {
+            self.claimed.resize(size, false);
+            self.tree = tree;
+        }
+        Some(())
     }
 
     /// Holds a bundle against the log.
     fn claim(&mut self, verdict: &mut Verdict) {
         let (Some(basis), Some(hash)) = (&verdict.rests_on, verdict.leaf_hash) else { return };
         let (leaf, beginning) = (basis.leaf, (basis.tree_size, basis.tree_root));
+        if beginning.0 > self.tree.size() {
+            self.refresh();
+        }
         let known = self.beginning == Some(beginning)
             || (beginning.0 <= self.tree.size()
                 && merkle::root_at(&self.tree, beginning.0).is_ok_and(|root| root == beginning.1));
@@ -276,10 +320,10 @@ impl Ledger {
     }
 
     /// Tells the entries whose bundles are not there.
-    fn unclaimed(&self, verdict: &mut Verdict) {
+    fn unclaimed(&self) -> Verdict {
+        let mut verdict = Verdict::new(LOG.to_owned(), Kind::Log, MOST_MISSING);
         let mut index = 0;
-        let most = self.tree.size();
-        while index < most {
+        while index < self.first.size {
             let entries = match self.tree.entries_from(index) {
                 Ok(entries) if !entries.is_empty() => entries,
                 Ok(_) => break,
@@ -289,11 +333,13 @@ impl Ledger {
                 }
             };
             for bytes in entries {
-                self.entry(index, &bytes, verdict);
+                if index < self.first.size {
+                    self.entry(index, &bytes, &mut verdict);
+                }
                 index += 1;
             }
         }
-        verdict.checked.push("entries");
+        verdict
     }
 
     fn entry(&self, index: u64, bytes: &[u8], verdict: &mut Verdict) {
@@ -319,6 +365,10 @@ impl Ledger {
     }
 }
 
+/// So many entries without a bundle are told at most.
+const MOST_MISSING: usize = 100;
+/// How long it takes until what is sealed has appeared.
+const MOMENT: Duration = Duration::from_millis(250);
 /// More entries are not held against their bundles.
 const MOST_ENTRIES: usize = 1 << 30;
 

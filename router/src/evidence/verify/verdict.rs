@@ -207,6 +207,13 @@ impl Findings {
         }
     }
 
+    /// Takes over those of another.
+    pub(super) fn extend(&mut self, other: Self) {
+        other.list.into_iter().for_each(|finding| self.push(finding));
+        self.left_out += other.left_out;
+        self.worst = self.worst.max(other.worst);
+    }
+
     pub(super) fn tell(&mut self, reason: Reason, file: &str, message: impl Into<String>) {
         self.push(Finding::new(reason, file, message));
     }
