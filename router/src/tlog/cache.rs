@@ -119,7 +119,9 @@ impl Nodes for Sized<'_> {
     fn node(&self, level: u32, index: u64) -> Result<Digest, Error> {
         let there = self.size.checked_shr(level).unwrap_or(0);
         let beyond = || {
-            let needed = index.saturating_add(1).saturating_mul(1_u64.checked_shl(level).unwrap_or(u64::MAX));
+            let needed = index
+                .saturating_add(1)
+                .saturating_mul(1_u64.checked_shl(level).unwrap_or(u64::MAX));
             Error::Beyond { size: self.size, needed }
         };
         if index >= there || level / HEIGHT >= LEVELS {
@@ -130,11 +132,11 @@ impl Nodes for Sized<'_> {
         let (number, inside) = (index / per_tile, index % per_tile);
         let mut kept = self.tiles.kept();
         let place = kept.iter().rposition(|(level, index, _)| (*level, *index) == (of, number));
-        if let Some(place) = place {
-            if let Some(hash) = kept[place].2.node(height, inside) {
-                kept[place..].rotate_left(1);
-                return Ok(hash);
-            }
+        if let Some(place) = place
+            && let Some(hash) = kept[place].2.node(height, inside)
+        {
+            kept[place..].rotate_left(1);
+            return Ok(hash);
         }
         drop(kept);
         let tile = Tile::of(Kind::Hashes(of), number, self.size).ok_or_else(beyond)?;

@@ -59,7 +59,8 @@ impl Checkpoint {
     /// Signs a checkpoint.
     pub(super) fn sign(signer: &Signer, size: u64, root: Digest) -> Self {
         let origin = signer.origin().to_owned();
-        let text = signer.sign(&format!("{origin}\n{size}\n{}\n", STANDARD.encode(root.as_bytes())));
+        let text =
+            signer.sign(&format!("{origin}\n{size}\n{}\n", STANDARD.encode(root.as_bytes())));
         Self { origin, size, root, text, signers: vec![signer.verifier()], foreign: 0 }
     }
 
@@ -92,7 +93,8 @@ impl<'a> Body<'a> {
             return Err(wrong("it has an empty line above the signatures"));
         }
         let mut lines = lines();
-        let (Some(origin), Some(size), Some(root)) = (lines.next(), lines.next(), lines.next()) else {
+        let (Some(origin), Some(size), Some(root)) = (lines.next(), lines.next(), lines.next())
+        else {
             return Err(wrong("it has fewer than three lines above the signatures"));
         };
         let size = number(size).ok_or_else(|| wrong("its second line is no number of entries"))?;

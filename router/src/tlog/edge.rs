@@ -85,7 +85,9 @@ impl Edge {
             let index = size.checked_shr((level + 1) * HEIGHT).unwrap_or(0);
             let tile = Tile::of(Kind::Hashes(level), index, size);
             let hashes = tile.map(|tile| tile.hashes(directory)).transpose()?.unwrap_or_default();
-            if let (Some(tile), Some(hash), Some(below)) = (tile, hashes.last(), level.checked_sub(1)) {
+            if let (Some(tile), Some(hash), Some(below)) =
+                (tile, hashes.last(), level.checked_sub(1))
+            {
                 let last = ((index << HEIGHT) | (tile.width - 1), below);
                 let last = Tile { kind: Kind::Hashes(last.1), index: last.0, width: WIDTH };
                 if merkle::root(last.hashes(directory)?) != *hash {

@@ -19,7 +19,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The name of a log or key is none.
-    #[error("a name of a log or key has no blanks, no plus and no control characters, and is not empty: {}", visible(name))]
+    #[error(
+        "a name of a log or key has no blanks, no plus and no control characters, and is not empty: {}",
+        visible(name)
+    )]
     Name {
         /// The name.
         name: String,
@@ -43,8 +46,12 @@ pub enum Error {
         why: &'static str,
     },
     /// A checkpoint is not signed by any known key.
-    #[error("the checkpoint of {} is signed by {}, and none of these is a key of that log which is known here ({})",
-        visible(origin), visible(signed), visible(known))]
+    #[error(
+        "the checkpoint of {} is signed by {}, and none of these is a key of that log which is known here ({})",
+        visible(origin),
+        visible(signed),
+        visible(known)
+    )]
     UnknownKey {
         /// What log it is of.
         origin: String,
@@ -68,7 +75,9 @@ pub enum Error {
         expected: String,
     },
     /// An entry is not where a proof says, or the proof is of another tree.
-    #[error("the entry is not shown to be number {index} of the {size} entries that the checkpoint covers")]
+    #[error(
+        "the entry is not shown to be number {index} of the {size} entries that the checkpoint covers"
+    )]
     NotIncluded {
         /// Where it should be.
         index: u64,

@@ -190,7 +190,9 @@ impl<'a> Note<'a> {
         };
         let signatures = below.split('\n').map(Line::parse).collect::<Option<Vec<_>>>();
         let signatures = signatures.ok_or_else(|| {
-            wrong("a line of a signature is an em dash, a key's name, and base64 of at least 5 bytes")
+            wrong(
+                "a line of a signature is an em dash, a key's name, and base64 of at least 5 bytes",
+            )
         })?;
         Ok(Self { text, signatures })
     }

@@ -139,7 +139,11 @@ pub(super) fn read_checkpoint(directory: &Path) -> Result<String, Error> {
 }
 
 /// Makes a proof of inclusion, and verifies it.
-pub(super) fn prove(tiles: &Sized<'_>, index: u64, checkpoint: &Checkpoint) -> Result<Proof, Error> {
+pub(super) fn prove(
+    tiles: &Sized<'_>,
+    index: u64,
+    checkpoint: &Checkpoint,
+) -> Result<Proof, Error> {
     let size = checkpoint.size;
     let Some(hashes) = merkle::inclusion(tiles, index, size)? else {
         return Err(Error::Beyond { size, needed: index.saturating_add(1) });

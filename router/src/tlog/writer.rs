@@ -96,8 +96,12 @@ pub(super) fn sync_directory(directory: &Path) -> Result<(), Error> {
 /// Writes a file anew. Nobody is waited for who might be at the other end.
 fn create(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(flags)
+        .open(path)?;
     file.write_all(bytes)?;
     Ok(file)
 }
