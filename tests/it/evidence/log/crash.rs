@@ -1,6 +1,6 @@
 //! Processes that end at any moment: what a checkpoint covers stays, and what none covers does no harm.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -190,7 +190,8 @@ fn append_until_killed(directory: &Path) {
         let more = entries(0..if round % 3 == 1 { 180 } else { 0 });
         let batch = [vec![entry.clone().into_bytes()], more].concat();
         let appended = log.append(&batch).unwrap();
-        println!("appended {} {entry}", appended.first);
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "appended {} {entry}", appended.first).unwrap();
     }
 }
 
