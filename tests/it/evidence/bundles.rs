@@ -267,12 +267,17 @@ fn what_a_verifier_would_refuse_is_not_written() {
     let output = r#"{"adapter_role": "envoy", "adapter_version": "1.0.0", "action_class": "file_write",
         "ok": false, "exit_code": 1, "stdout": "", "stderr": "", "artifacts": [], "errors": []}"#;
     let parsed = |text: &str| normalize(Role::Envoy, None, Redactor::Nothing, value(text)).unwrap();
-    let failed = parsed(output);
-    assert_eq!(reason(&|it| it.parsed = Some(&failed)), "outcome_mismatch:SUCCEEDED");
-    let forbidden = parsed(&output.replace("\"ok\"", "\"model\": 1, \"ok\""));
-    assert_eq!(reason(&|it| it.parsed = Some(&forbidden)), "forbidden_key:model");
-    let other_action = parsed(&output.replace("file_write", "repo_ops"));
-    assert_eq!(reason(&|it| it.parsed = Some(&other_action)), "action_mismatch:repo_ops");
+    for (text, expected) in [
+        (output.to_owned(), "outcome_mismatch:SUCCEEDED"),
+        (output.replace("\"ok\"", "\"model\": 1, \"ok\""), "forbidden_key:model"),
+        (output.replace("file_write", "repo_ops"), "action_mismatch:repo_ops"),
+    ] {
+        let parsed = parsed(&text);
+        let mut execution = Execution::new(&spec, &inputs, Outcome::Succeeded, "ok");
+        execution.parsed = Some(&parsed);
+        let error = cabinet.stage_execution(&execution).unwrap_err();
+        assert!(matches!(&error, Error::Invalid(it) if it.reason() == expected), "{error}");
+    }
     assert!(tree(&root.join("evidence")).is_empty() && staging_is_empty(&root));
 }
 
