@@ -266,15 +266,16 @@ check_files() {
         file=$(sort "$work/listed" "$work/outer" "$work/volatile" | comm -3 - "$work/files" | head -n 1 | tr -d '\t')
         broken "$file is missing, or should not be there"
     }
-    # A directory is there because of what is in it.
-    [ -z "$(find . -type d -empty ! -path . ! -path ./outputs | head -n 1)" ] || broken "it has an empty directory"
+    # A directory is there because of what is in it, but for these two of an execution.
+    [ -z "$(find . -type d -empty ! -path . ! -path ./outputs ! -path ./volatile | head -n 1)" ] ||
+        broken "it has an empty directory"
     jq -r '.files | to_entries[] | "\(.value)  ./\(.key)"' manifest.sha256.json >"$work/sums"
     file=$(sha256sum --check --strict --quiet "$work/sums" 2>/dev/null | head -n 1)
     [ -z "$file" ] && sha256sum --check --strict --status "$work/sums" || broken "hash_mismatch: ${file%%:*}"
 }
 check_execution() {
     [ -f run_summary.json ] || broken "run_summary.json is missing"
-    [ -d outputs ] || broken "outputs is missing"
+    [ -d outputs ] && [ -d volatile ] || broken "outputs or volatile is missing"
     echo run_summary.json >>"$work/outer"
     check_files 'contains(["exec_spec.json", "stderr.txt", "stdout.txt"])
         and all(. == "exec_spec.json" or . == "stderr.txt" or . == "stdout.txt" or startswith("outputs/"))'
@@ -308,7 +309,7 @@ check_volatile() {
 }
 check_rejection() {
     check_files '. == ["rejection.json"]'
-    [ ! -s "$work/volatile" ] && [ ! -d outputs ] || broken "it has a directory, and no rejection has one"
+    [ -z "$(find . -type d ! -path . | head -n 1)" ] || broken "it has a directory, and no rejection has one"
     [ "$(bytes rejection.json)" -le 1048576 ] || broken "rejection.json is longer than 1 MiB"
     says rejection.json '.outcome == "REJECTED" and .exec_id == null and .schema_version == 1' ||
         broken "rejection.json is no rejection"
@@ -336,7 +337,8 @@ check_run() {
     [ -z "$(jq -c --stream 'if length == 2 then .[0] else .[0][:-1] end' "$run" | sort | uniq -d | head -n 1)" ] ||
         broken "it has a member twice"
     says "$run" '(keys - ["attestation", "bundle_version", "chain", "digests", "events", "exported_at", "proof", "provenance",
-        "run"] == []) and (.events | type == "array") and (.run | type == "object")
+        "run"] == []) and .bundle_version == "0.3" and (.provenance.source_run_id // .run.run_id) == .run.run_id
+        and (.events | type == "array") and (.run | type == "object")
         and (.run.run_id | type == "string") and (.proof | type == "string")
         and (.attestation | type == "object")' || broken "it is no exported run with an attestation and a proof"
     jq -cS .attestation "$run" >"$work/attestation"

@@ -205,9 +205,10 @@ fn a_process_that_is_killed_while_it_replaces_keys_does_no_harm() {
     let sealer = Sealer::open(&sealed).unwrap();
     let mut state = 7_u64;
     for round in 0..12_u64 {
-        let child = Again::new(TEST, root.path(), &(round * 10_000).to_string());
+        let mut child = Again::new(TEST, root.path(), &(round * 10_000).to_string());
         let enough = (round + 1) * 2;
         while fs::read_dir(&kept).unwrap().count() < usize::try_from(enough).unwrap() {
+            assert_eq!(child.0.try_wait().unwrap(), None, "it ended by itself");
             std::thread::sleep(Duration::from_millis(1));
         }
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

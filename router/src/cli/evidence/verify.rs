@@ -23,6 +23,10 @@ trusted keys are known, or there is more than the verifier takes upon itself.
 Keys are taken from --trust, or --key and --log-key, or keys/trust.json of the cabinet that --root or the configuration \
 names; never from what is verified, unless that is this very cabinet.
 
+With --format json the answer is one object: trusted (from, attestation_keys, log_keys), verdicts (place, kind, verdict, \
+findings, findings_left_out, checked, task_id, exec_id, spec_sha256, manifest_sha256, rests_on), total (genuine, not_genuine, \
+could_not_tell), verdict.
+
 Examples:
   nexus-router evidence verify
   nexus-router evidence verify sealed/evidence/task-1/exec-1 --trust trust.json

@@ -311,7 +311,14 @@ impl Verdict {
         id
     }
 
-    /// Returns the verdict for programs.
+    /// Returns the verdict for programs. Members are only added, never renamed:
+    ///
+    /// - `place`, `kind`, `verdict` (`genuine`, `not_genuine` or `could_not_tell`)
+    /// - `findings`: each has `id` (`<reason>:<kind>:<place>[:<file>]`), `reason`, `file` and `message`; at most some, and
+    ///   `findings_left_out` more
+    /// - `checked`: what was looked at, as far as it came to that
+    /// - `task_id`, `exec_id`, `spec_sha256`, `manifest_sha256`: what the documents say, or null
+    /// - `rests_on`: `attestation_key`, `log_key`, `leaf`, `tree_size`, `tree_root`; null if no seal holds
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Object::with_capacity(11);

@@ -28,13 +28,13 @@ impl PublicKeys {
 }
 
 /// Changes a value to which a pointer leads; none removes it.
-fn change(value: &Value, pointer: &str, to: Option<Value>) -> Value {
+fn change(value: &Value, pointer: &str, to: Option<&Value>) -> Value {
     let (name, rest) = match pointer[1..].split_once('/') {
         Some((name, rest)) => (name, format!("/{rest}")),
         None => (&pointer[1..], String::new()),
     };
     let inside = |value: &Value| {
-        if rest.is_empty() { to.clone() } else { Some(change(value, &rest, to.clone())) }
+        if rest.is_empty() { to.cloned() } else { Some(change(value, &rest, to)) }
     };
     match value {
         Value::Object(object) => {
@@ -103,7 +103,7 @@ fn what_cannot_be_true_is_refused_with_a_reason() {
         ("/log_keys/0/vkey", Some("x".into()), "log_keys[0].vkey"),
         ("/log_keys/0/vkey", Some(other_log.into()), "do not agree"),
     ] {
-        let changed = json::to_jcs(&change(&value, pointer, to)).unwrap();
+        let changed = json::to_jcs(&change(&value, pointer, to.as_ref())).unwrap();
         let said = Trust::parse(changed.as_bytes()).unwrap_err();
         assert!(said.contains(reason), "{pointer}: {said}");
     }

@@ -19,11 +19,16 @@ use super::verdict;
 const ATTESTATION: &str = "attestation.intoto.jsonl";
 const PROOF: &str = "inclusion.tlog-proof";
 
-/// Writes manifest and summary again, so that every hash fits what is there now.
+/// Writes spec, manifest and summary again, so that every hash fits what is there now.
 fn rehash(patient: &Patient) {
-    let manifest = std::fs::read(patient.path("manifest.sha256.json")).unwrap();
-    let Ok(manifest) = Manifest::parse(&manifest) else { return };
     let read = |file: &str| std::fs::read(patient.path(file)).unwrap_or_default();
+    let inputs = Digest::of(&read("outputs/inputs.manifest.json"));
+    let spec = document(&read("exec_spec.json")).and_then(Value::into_object);
+    if let Some(mut spec) = spec.clone() {
+        spec.insert("inputs_manifest_sha256", inputs.to_string());
+        patient.write("exec_spec.json", to_jcs(&spec.into()).unwrap().as_bytes());
+    }
+    let Ok(manifest) = Manifest::parse(&read("manifest.sha256.json")) else { return };
     let files = manifest.files().keys().map(|file| (file.clone(), Digest::of(&read(file))));
     let manifest = Manifest::new(files.collect()).unwrap();
     patient.write("manifest.sha256.json", manifest.text().as_bytes());
@@ -31,13 +36,10 @@ fn rehash(patient: &Patient) {
     summary.manifest_sha256 = manifest.digest();
     summary.spec_sha256 = Digest::of(&read("exec_spec.json"));
     summary.idempotency_key = Some(summary.spec_sha256.to_string());
-    summary.inputs_manifest_sha256 = Digest::of(&read("outputs/inputs.manifest.json"));
-    if let Some(Value::Object(mut spec)) = document(&read("exec_spec.json"))
-        && spec.contains_key("task_id")
-    {
+    summary.inputs_manifest_sha256 = inputs;
+    if let Some(spec) = spec {
         let text = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or("x").to_owned();
         (summary.task_id, summary.exec_id) = (text("task_id"), text("exec_id"));
-        spec.insert("inputs_manifest_sha256", summary.inputs_manifest_sha256.to_string());
     }
     if let Ok(text) = summary.text() {
         patient.write("run_summary.json", text.as_bytes());
@@ -258,31 +260,38 @@ fn what_is_done_to_a_cabinet_is_found() {
     }
 }
 
+/// Says whether a file of the log is one that the last checkpoint covers: of the parts of a tile that is not full, only
+/// the largest is.
+fn is_covered(file: &str, patient: &Patient) -> bool {
+    let Some((tile, width)) = file.rsplit_once(".p/") else { return true };
+    let width: u32 = width.parse().unwrap();
+    patient.files.keys().all(|other| {
+        let other = other.strip_prefix(tile).and_then(|rest| rest.strip_prefix(".p/"));
+        other.is_none_or(|other| other.parse::<u32>().unwrap() <= width)
+    })
+}
+
 #[test]
 fn every_byte_of_the_log_counts() {
     let samples = Samples::new();
     let trust = samples.trust();
     let patient = Patient::new(&samples.root().join("log"));
     let mut done = 0;
-    let mut see = |_: &Patient, what: &str| {
-        // The lock holds nothing.
-        if what.starts_with("lock") {
-            return;
-        }
+    let mut see = |what: &str| {
         let (standing, ids) = whole(&samples, &trust, None);
         assert_ne!(standing, Standing::Genuine, "{what}: {ids:?}");
         done += 1;
     };
-    for (file, bytes) in &patient.files {
+    for (file, bytes) in patient.files.iter().filter(|(file, _)| is_covered(file, &patient)) {
         for at in (0..bytes.len()).step_by(3) {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 8);
             patient.write(file, &changed);
-            see(&patient, &format!("{file}: byte {at}"));
+            see(&format!("{file}: byte {at}"));
         }
         for length in (0..bytes.len()).step_by(11) {
             patient.write(file, &bytes[..length]);
-            see(&patient, &format!("{file}: cut to {length}"));
+            see(&format!("{file}: cut to {length}"));
         }
         patient.restore(file);
     }
