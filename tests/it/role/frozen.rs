@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nexus_router::Digest;
 use nexus_router::evidence::{
-    Cabinet, Execution, ExecutionSpec, Inputs, Kind, Outcome, Plan, PlanStep, Redactor, Rejection,
-    SpecFields, Verification, manifest, normalize, output, spec,
+    Cabinet, Execution, ExecutionSpec, Inputs, Kind, Manifest, Outcome, Plan, PlanStep, Redactor,
+    Rejection, SpecFields, Verification, manifest, normalize, output, spec,
 };
-use nexus_router::json::{Object, Value, to_jcs};
+use nexus_router::json::{Object, Value, parse, to_jcs};
 use nexus_router::role::{self, ActionClass, Role, export};
 
 /// Things that are frozen, by name.
@@ -102,10 +101,8 @@ fn layout() -> Value {
         task_id: "task".to_owned(),
     };
     let plan = Plan::new("plan", &[step], &[]).unwrap();
-    let output = format!(
-        r#"{{"action_class":"web_search","adapter_role":"scout","adapter_version":"1.0.0","errors":[],"ok":true,"result":{{"latency_ms":1}},"sources":[]}}"#
-    );
-    let output = nexus_router::json::parse(output.as_bytes(), spec::LIMITS).unwrap();
+    let output = br#"{"action_class":"web_search","adapter_role":"scout","adapter_version":"1.0.0","errors":[],"ok":true,"result":{"latency_ms":1},"sources":[]}"#;
+    let output = parse(output, spec::LIMITS).unwrap();
     let parsed = normalize::normalize(Role::Scout, None, Redactor::Nothing, output).unwrap();
     let execution = Execution {
         parsed: Some(&parsed),
@@ -137,7 +134,7 @@ fn layout() -> Value {
     let mut layout = Object::new();
     layout.insert("files", list(names.iter().map(String::as_str)));
     layout.insert("outer", list(manifest::OUTER));
-    layout.insert("empty_manifest", Digest::of(br#"{"files":{}}"#).to_string());
+    layout.insert("empty_manifest", Manifest::default().digest().to_string());
     layout.into()
 }
 

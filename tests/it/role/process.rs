@@ -106,7 +106,8 @@ fn digest_all(files: &BTreeMap<String, Vec<u8>>) -> String {
 pub fn judge(lock: &[Line], tree: &Tree) -> Vec<String> {
     let mut problems = unchanged_history(lock, tree);
     let Some(last) = lock.last() else {
-        problems.push("lock: it has no line".to_owned());
+        let line = tree.line().map(|line| line.to_string()).unwrap_or_default();
+        problems.push(format!("lock: it has no line: {line}"));
         return problems;
     };
     let changed = changes(last, tree);
