@@ -44,8 +44,8 @@ fn holds(directory: &Path, tile: Tile, expected: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     let below = match tile.kind {
-        Kind::Hashes(level) if level > 0 => "the full tiles below it",
-        _ => "the entries",
+        Kind::Hashes(level) if level > 0 => "the full tiles below it".to_owned(),
+        _ => format!("the entries in {}", Tile { kind: Kind::Entries, ..tile }),
     };
     Err(Error::damaged(&tile.path(directory), format!("its hashes are not those of {below}")))
 }

@@ -132,11 +132,11 @@ impl Nodes for Sized<'_> {
         let (number, inside) = (index / per_tile, index % per_tile);
         let mut kept = self.tiles.kept();
         let place = kept.iter().rposition(|(level, index, _)| (*level, *index) == (of, number));
-        if let Some(place) = place {
-            if let Some(hash) = kept[place].2.node(height, inside) {
-                kept[place..].rotate_left(1);
-                return Ok(hash);
-            }
+        if let Some(place) = place
+            && let Some(hash) = kept[place].2.node(height, inside)
+        {
+            kept[place..].rotate_left(1);
+            return Ok(hash);
         }
         drop(kept);
         let tile = Tile::of(Kind::Hashes(of), number, self.size).ok_or_else(beyond)?;

@@ -182,7 +182,8 @@ impl Log {
         }
         let found = read(directory, &self.signer, &self.verifiers)?;
         let edge = Edge::read(directory, &found)?;
-        tree::consistency(&self.tiles, found.size, &state.seen, &found)?;
+        // What is kept must not come from tiles of another history.
+        tree::consistency(&Tiles::new(directory), found.size, &state.seen, &found)?;
         self.keep(&edge);
         sweep(directory, &edge);
         state.seen = found;

@@ -16,10 +16,12 @@ pub(super) const HEIGHT: u32 = 8;
 pub(super) const LEVELS: u32 = u64::BITS / HEIGHT;
 /// The bytes of a hash.
 const HASH: usize = 32;
+/// A full tile of hashes has so many bytes.
+const MAX_HASHES: usize = 256 * HASH;
 /// The bytes of an entry's length.
 const LENGTH: usize = 2;
 /// A full tile of entries has no more bytes.
-const MAX_BUNDLE: usize = (WIDTH as usize) * (LENGTH + MAX_ENTRY);
+const MAX_BUNDLE: usize = 256 * (LENGTH + MAX_ENTRY);
 
 /// What is in a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +73,7 @@ impl Tile {
     /// Reads its file. What was a part is all there is once it is full: then its beginning counts.
     fn read(self, directory: &Path) -> Result<(PathBuf, Vec<u8>, u64), Error> {
         let most = match self.kind {
-            Kind::Hashes(_) => (WIDTH as usize) * HASH,
+            Kind::Hashes(_) => MAX_HASHES,
             Kind::Entries => MAX_BUNDLE,
         };
         let full = self.full();
