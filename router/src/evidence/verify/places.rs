@@ -92,7 +92,9 @@ impl Places<'_> {
                 let message = "it is no directory, but a link or a file";
                 self.findings.tell(Reason::Symlink, path, message);
             }
-            _ => self.findings.tell(Reason::Unreadable, path, format!("it cannot be read: {error}")),
+            _ => {
+                self.findings.tell(Reason::Unreadable, path, format!("it cannot be read: {error}"))
+            }
         }
     }
 

@@ -116,7 +116,9 @@ fn differs(claim: &Claim, verified: &Verified) -> Option<String> {
 /// Returns why a seal does not hold, in the words of verdicts, and the file that it lies in.
 pub(crate) fn reason(broken: &Broken) -> (Reason, &'static str) {
     match broken {
-        Broken::Attestation(attest::Error::UnknownKey { .. }) => (Reason::UntrustedKey, ATTESTATION),
+        Broken::Attestation(attest::Error::UnknownKey { .. }) => {
+            (Reason::UntrustedKey, ATTESTATION)
+        }
         Broken::Attestation(attest::Error::BadSignature(_)) => (Reason::BadSignature, ATTESTATION),
         Broken::Attestation(_) | Broken::Payload(_) => (Reason::Malformed, ATTESTATION),
         Broken::KeyOutOfRange { .. } => (Reason::ExpiredKey, ATTESTATION),

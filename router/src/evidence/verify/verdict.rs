@@ -178,11 +178,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(
-        reason: Reason,
-        file: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, file: file.into(), message: message.into() }
     }
 }
