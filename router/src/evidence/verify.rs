@@ -85,7 +85,8 @@ impl Verifier {
     /// When it cannot be read.
     pub fn is_cabinet(&self, directory: &Path) -> io::Result<bool> {
         let opened = walk::open_named(directory)?;
-        let (names, _) = walk::list(std::os::fd::AsFd::as_fd(&opened), self.options.limits.entries)?;
+        let (names, _) =
+            walk::list(std::os::fd::AsFd::as_fd(&opened), self.options.limits.entries)?;
         let has = |known: &[&str]| {
             names.iter().any(|(name, _)| known.iter().any(|known| known.as_bytes() == name))
         };

@@ -129,7 +129,10 @@ fn trust(arguments: &Arguments, environment: &Environment) -> Result<Trusted, Er
         return Ok(Trusted { keys: None, from: "nothing: no keys are known".to_owned() });
     }
     let keys = Trust::read(&file).map_err(|error| {
-        Error::usage(error.to_string(), "get trust.json from whoever seals, on a way that you trust")
+        Error::usage(
+            error.to_string(),
+            "get trust.json from whoever seals, on a way that you trust",
+        )
     })?;
     Ok(Trusted { keys: Some(keys), from: file.display().to_string() })
 }
@@ -141,7 +144,8 @@ fn read_checkpoint(path: &Path) -> Result<String, Error> {
             "name a copy of log/checkpoint that was made earlier",
         )
     };
-    let bytes = files::read_bounded(path, MAX_CHECKPOINT).map_err(|error| failed(error.to_string()))?;
+    let bytes =
+        files::read_bounded(path, MAX_CHECKPOINT).map_err(|error| failed(error.to_string()))?;
     String::from_utf8(bytes).map_err(|_| failed("it is no UTF-8".to_owned()))
 }
 

@@ -52,7 +52,7 @@ pub(super) fn examine(
             match differs {
                 None => {
                     exam.checked("statement");
-                    stands(exam, &claim, verified);
+                    stands(exam, &claim, &verified);
                 }
                 Some(message) => exam.tell(Reason::StatementMismatch, ATTESTATION, message),
             }
@@ -65,7 +65,7 @@ pub(super) fn examine(
 }
 
 /// Records what the verdict rests on.
-fn stands(exam: &mut Exam, claim: &Claim, verified: Verified) {
+fn stands(exam: &mut Exam, claim: &Claim, verified: &Verified) {
     // It was read as a statement, so it is written again as the same bytes.
     let statement = verified.statement.to_bytes().unwrap_or_default();
     let entry = claim.leaf.entry(Digest::of(&statement)).to_bytes();
@@ -73,7 +73,11 @@ fn stands(exam: &mut Exam, claim: &Claim, verified: Verified) {
     exam.verdict.rests_on = Some(Basis {
         attestation_key: verified.key,
         leaf: verified.index,
-        log_key: verified.checkpoint.signers().first().map_or_else(String::new, ToString::to_string),
+        log_key: verified
+            .checkpoint
+            .signers()
+            .first()
+            .map_or_else(String::new, ToString::to_string),
         tree_size: verified.checkpoint.size,
         tree_root: verified.checkpoint.root,
     });
@@ -109,7 +113,9 @@ fn differs(claim: &Claim, verified: &Verified) -> Option<String> {
 
 fn reason(broken: &Broken) -> (Reason, &'static str) {
     match broken {
-        Broken::Attestation(attest::Error::UnknownKey { .. }) => (Reason::UntrustedKey, ATTESTATION),
+        Broken::Attestation(attest::Error::UnknownKey { .. }) => {
+            (Reason::UntrustedKey, ATTESTATION)
+        }
         Broken::Attestation(attest::Error::BadSignature(_)) => (Reason::BadSignature, ATTESTATION),
         Broken::Attestation(_) | Broken::Payload(_) => (Reason::Malformed, ATTESTATION),
         Broken::KeyOutOfRange { .. } => (Reason::ExpiredKey, ATTESTATION),

@@ -175,11 +175,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(
-        reason: Reason,
-        file: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, file: file.into(), message: message.into() }
     }
 }
