@@ -33,6 +33,7 @@ use crate::seal::Trust;
 
 pub use cabinet::{Report, Total};
 pub use listing::{Listed, list};
+pub(crate) use sealed::{basis, reason};
 pub use shown::{Shown, ShownProof, copy, show};
 pub use verdict::{Basis, Finding, Findings, Kind, Reason, Standing, Verdict};
 pub use walk::Limits;

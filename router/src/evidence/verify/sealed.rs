@@ -70,17 +70,19 @@ fn stands(exam: &mut Exam, claim: &Claim, verified: &Verified) {
     let statement = verified.statement.to_bytes().unwrap_or_default();
     let entry = claim.leaf.entry(Digest::of(&statement)).to_bytes();
     exam.verdict.leaf_hash = Some(merkle::leaf(&entry));
-    exam.verdict.rests_on = Some(Basis {
+    exam.verdict.rests_on = Some(basis(verified));
+}
+
+/// Returns what a verdict rests on whose seal holds.
+pub(crate) fn basis(verified: &Verified) -> Basis {
+    let signers = verified.checkpoint.signers();
+    Basis {
         attestation_key: verified.key,
         leaf: verified.index,
-        log_key: verified
-            .checkpoint
-            .signers()
-            .first()
-            .map_or_else(String::new, ToString::to_string),
+        log_key: signers.first().map_or_else(String::new, ToString::to_string),
         tree_size: verified.checkpoint.size,
         tree_root: verified.checkpoint.root,
-    });
+    }
 }
 
 /// Says what a statement says otherwise than the files.
@@ -111,7 +113,8 @@ fn differs(claim: &Claim, verified: &Verified) -> Option<String> {
     Some(format!("its {name} is not what the files of this bundle say"))
 }
 
-fn reason(broken: &Broken) -> (Reason, &'static str) {
+/// Returns why a seal does not hold, in the words of verdicts, and the file that it lies in.
+pub(crate) fn reason(broken: &Broken) -> (Reason, &'static str) {
     match broken {
         Broken::Attestation(attest::Error::UnknownKey { .. }) => {
             (Reason::UntrustedKey, ATTESTATION)
