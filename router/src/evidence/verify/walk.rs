@@ -345,11 +345,11 @@ pub(super) fn is_plain(name: &str) -> bool {
     name.bytes().all(plain) && !matches!(name, "" | "." | "..")
 }
 
+/// Names with what they are.
+type Names = Vec<(Vec<u8>, FileType)>;
+
 /// Lists the names in a directory, sorted, up to some; the second is whether there are more.
-pub(super) fn list(
-    directory: BorrowedFd<'_>,
-    most: usize,
-) -> io::Result<(Vec<(Vec<u8>, FileType)>, bool)> {
+pub(super) fn list(directory: BorrowedFd<'_>, most: usize) -> io::Result<(Names, bool)> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

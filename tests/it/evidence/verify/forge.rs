@@ -84,6 +84,12 @@ fn a_change_whose_hashes_all_fit_is_found_by_the_seal() {
             for (what, changed) in forms.into_iter().filter(|(_, changed)| changed != bytes) {
                 patient.write(file, &changed);
                 rehash(&patient);
+                let now = Patient::new(&patient.directory);
+                if now.files == patient.files {
+                    // The hash that was changed is the one that was put right.
+                    assert!(what.contains("sha256") || what.contains("idempotency_key"), "{what}");
+                    continue;
+                }
                 let verdict = verifier.bundle(&patient.directory);
                 assert_eq!(verdict.standing(), Standing::Forged, "{name}/{file}: {what}");
                 done += 1;
