@@ -110,7 +110,7 @@ impl Verifier {
             Kind::Rejection => others::rejection(&mut exam),
             Kind::Verification => others::verification(&mut exam),
             Kind::Plan => others::plan(&mut exam),
-            Kind::Log | Kind::Cabinet | Kind::Unknown => {
+            Kind::Run | Kind::Log | Kind::Cabinet | Kind::Unknown => {
                 let message = "it has no file that an execution, a rejection or a verification has";
                 exam.tell(Reason::Unrecognized, "", message);
                 None
