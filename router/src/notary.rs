@@ -21,7 +21,7 @@ use crate::seal::{self, Sealer, Trust};
 use crate::store::{self, RunSeal, Store};
 use crate::tlog::{self, Tree};
 
-pub use verify::{Broken, MAX_BUNDLE, verify};
+pub use verify::{Broken, MAX_BUNDLE, judge, verify};
 
 /// How long runs that ended are let gather: the seal is not waited for, and many together cost little more than one.
 const GATHERING: Duration = Duration::from_millis(20);

@@ -49,6 +49,13 @@ fn middle(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
+/// Returns how long something takes.
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let begun = Instant::now();
+    black_box(work());
+    begun.elapsed()
+}
+
 /// Appends until there are as many as wanted, and tells at each power of ten what the next ones cost.
 fn growth(directory: &Path, last: u64) {
     let (log, verifier) = open(directory);
@@ -61,37 +68,33 @@ fn growth(directory: &Path, last: u64) {
             let count = (target - log.size()).min(16 * 1024);
             log.append(&entries(log.size(), count)).unwrap();
         }
-        // Batches as the daemon seals them, one entry at a time, and whole tiles at once.
+        // One entry at a time, then the proofs of those, of any entry by somebody who has just come, and whole tiles.
         let append = |count: u64, rounds: u32| {
-            let batches: Vec<_> = (0..rounds)
-                .map(|round| entries(log.size() + u64::from(round) * count, count))
-                .collect();
-            let begun = Instant::now();
-            for batch in &batches {
-                log.append(batch).unwrap();
-            }
-            micros(begun.elapsed()) / f64::from(rounds)
+            let times = (0..rounds).map(|_| {
+                let batch = entries(log.size(), count);
+                time(|| log.append(&batch).unwrap())
+            });
+            micros(middle(times.collect()))
         };
-        let one = append(1, 300);
-        let many = append(2560, 4) / 2560.0;
+        let one = append(1, 301);
         let checkpoint = log.checkpoint();
         let size = checkpoint.size;
-        // Of the entries that were just appended, and of any entry by somebody who has just come.
-        let begun = Instant::now();
-        for index in size - 200..size {
-            black_box(log.proof(index, &checkpoint).unwrap());
-        }
-        let fresh = micros(begun.elapsed()) / 200.0;
-        let mut took = Duration::ZERO;
-        for round in 0..200_u64 {
+        let new = size - 200..size;
+        let new = new.map(|index| time(|| log.proof(index, &checkpoint).unwrap()));
+        let fresh = micros(middle(new.collect()));
+        let any = (0..201_u64).map(|round| {
             let index = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) % size;
-            let begun = Instant::now();
-            let tree = Tree::open(&directory.join("log")).unwrap();
-            let proof = tree.proof(index, &checkpoint).unwrap();
-            took += begun.elapsed();
+            let prove = || {
+                let tree = Tree::open(&directory.join("log")).unwrap();
+                let proof = tree.proof(index, &checkpoint).unwrap();
+                (tree, proof)
+            };
+            let (tree, proof) = prove();
             proof.verify(&tree.entry(index).unwrap(), &verifiers).unwrap();
-        }
-        let cold = micros(took) / 200.0;
+            time(prove)
+        });
+        let cold = micros(middle(any.collect()));
+        let many = append(256, 5) / 256.0;
         let now = [one, many, fresh, cold];
         let first = *base.get_or_insert(now);
         let ratio = |at: usize| now[at] / first[at];
@@ -113,22 +116,15 @@ fn waiting(directory: &Path, rounds: usize) {
     let (log, _) = open(directory);
     log.append(&entries(0, 300)).unwrap();
     let file = directory.join("file");
-    let bare = middle(
-        (0..rounds)
-            .map(|_| {
-                let begun = Instant::now();
-                std::fs::write(&file, [7; 4096]).unwrap();
-                std::fs::File::open(&file).unwrap().sync_all().unwrap();
-                begun.elapsed()
-            })
-            .collect(),
-    );
+    let write = || {
+        std::fs::write(&file, [7; 4096]).unwrap();
+        std::fs::File::open(&file).unwrap().sync_all().unwrap();
+    };
+    let bare = middle((0..rounds).map(|_| time(write)).collect());
     for count in [1, 100] {
         let times = (0..rounds).map(|_| {
             let batch = entries(log.size(), count);
-            let begun = Instant::now();
-            log.append(&batch).unwrap();
-            begun.elapsed()
+            time(|| log.append(&batch).unwrap())
         });
         let took = middle(times.collect());
         println!(

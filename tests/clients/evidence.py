@@ -57,7 +57,7 @@ def shell(bundle, trusted=alone, with_shell=shells[0]):
 
 
 def ours(bundle):
-    words = ["runs", "verify"] if bundle.is_file() else ["evidence", "verify"]
+    words = ["evidence", "verify"]
     words += ["--trust", str(alone), str(bundle)]
     return subprocess.run([program, *words], capture_output=True, timeout=60, check=False).returncode
 

@@ -33,6 +33,7 @@ use crate::seal::Trust;
 
 pub use cabinet::{Report, Total};
 pub use listing::{Listed, list};
+pub(crate) use sealed::{basis, reason};
 pub use shown::{Shown, ShownProof, copy, show};
 pub use verdict::{Basis, Finding, Findings, Kind, Reason, Standing, Verdict};
 pub use walk::Limits;
@@ -85,7 +86,8 @@ impl Verifier {
     /// When it cannot be read.
     pub fn is_cabinet(&self, directory: &Path) -> io::Result<bool> {
         let opened = walk::open_named(directory)?;
-        let (names, _) = walk::list(std::os::fd::AsFd::as_fd(&opened), self.options.limits.entries)?;
+        let (names, _) =
+            walk::list(std::os::fd::AsFd::as_fd(&opened), self.options.limits.entries)?;
         let has = |known: &[&str]| {
             names.iter().any(|(name, _)| known.iter().any(|known| known.as_bytes() == name))
         };
@@ -108,7 +110,7 @@ impl Verifier {
             Kind::Rejection => others::rejection(&mut exam),
             Kind::Verification => others::verification(&mut exam),
             Kind::Plan => others::plan(&mut exam),
-            Kind::Log | Kind::Cabinet | Kind::Unknown => {
+            Kind::Run | Kind::Log | Kind::Cabinet | Kind::Unknown => {
                 let message = "it has no file that an execution, a rejection or a verification has";
                 exam.tell(Reason::Unrecognized, "", message);
                 None

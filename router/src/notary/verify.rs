@@ -1,7 +1,12 @@
 //! Whether the bundle of a run is what was sealed.
 
+use std::path::Path;
+
 use super::statement;
 use crate::bundle;
+use crate::evidence::manifest;
+use crate::evidence::verify::{Finding, Kind, Reason, Verdict, basis, reason};
+use crate::files;
 use crate::json::{self, Limits, Value};
 use crate::seal::{self, Trust, Verified};
 
@@ -28,6 +33,64 @@ pub enum Broken {
         "its seal is genuine, and of something else: {0} of the statement is not that of the bundle"
     )]
     Other(&'static str),
+}
+
+impl Broken {
+    /// Returns why it is not genuine, in the words of verdicts, and the member that it lies in.
+    fn reason(&self) -> (Reason, &'static str) {
+        match self {
+            Self::Bundle(bundle::Error::DigestMismatch(_)) => (Reason::HashMismatch, "digests"),
+            Self::Bundle(bundle::Error::ChainMismatch { .. }) => (Reason::HashMismatch, "chain"),
+            Self::Bundle(_) => (Reason::Malformed, ""),
+            Self::Strange(_) => (Reason::Unlisted, ""),
+            Self::Unsealed(_) => (Reason::Unsealed, ""),
+            Self::Other(_) => (Reason::StatementMismatch, "attestation"),
+            Self::Seal(broken) => {
+                let (reason, file) = reason(broken);
+                let member = if file == manifest::PROOF { "proof" } else { "attestation" };
+                (reason, member)
+            }
+        }
+    }
+}
+
+/// Judges the file of an exported run.
+#[must_use]
+pub fn judge(file: &Path, trust: Option<&Trust>) -> Verdict {
+    let mut verdict = Verdict::new(file.display().to_string(), Kind::Run, 1);
+    let mut find = |reason, member: &str, message: String| {
+        verdict.findings.push(Finding::new(reason, member, message));
+    };
+    let bytes = match files::read_bounded(file, MAX_BUNDLE) {
+        Ok(bytes) if bytes.len() > MAX_BUNDLE => {
+            let message = format!("it has more than {MAX_BUNDLE} bytes");
+            find(Reason::FileTooLarge, "", message);
+            return verdict;
+        }
+        Ok(bytes) => bytes,
+        Err(error) => {
+            find(Reason::Unreadable, "", error.to_string());
+            return verdict;
+        }
+    };
+    let Some(trust) = trust else {
+        let message = "no keys are given that could be trusted; name a trust.json";
+        find(Reason::NoTrust, "", message.to_owned());
+        return verdict;
+    };
+    match verify(&bytes, trust) {
+        Ok(verified) => {
+            verdict.checked = vec!["digests", "chain", "signature", "inclusion", "statement"];
+            let subject = verified.statement.subjects.first();
+            verdict.manifest_sha256 = subject.map(|subject| subject.sha256);
+            verdict.rests_on = Some(basis(&verified));
+        }
+        Err(broken) => {
+            let (reason, member) = broken.reason();
+            find(reason, member, broken.to_string());
+        }
+    }
+    verdict
 }
 
 /// Verifies the bundle of a run: the seal in it is genuine, and of this run. When it was exported, and from where, nobody

@@ -129,7 +129,11 @@ fn bundle(daemon: &Daemon, run_id: &str) -> Vec<u8> {
 fn verified(daemon: &Daemon) -> (i32, Value) {
     let mut command = daemon.stage.program();
     let root = sealed(daemon);
-    let run = command.args(["evidence", "verify", "--format", "json"]).arg(root).output().unwrap();
+    let run = command
+        .args(["evidence", "verify", "--format", "json", "--trust"])
+        .args([trust_path(&root), root])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     let told = String::from_utf8_lossy(&run.stderr).into_owned();
     (

@@ -53,11 +53,15 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let failed = |path: &Path| {
         let shown = path.display().to_string();
         move |error: std::io::Error| {
-            Error::usage(format!("cannot write {shown}: {error}"), "name a directory that is not there yet")
+            Error::usage(
+                format!("cannot write {shown}: {error}"),
+                "name a directory that is not there yet",
+            )
         }
     };
     std::fs::create_dir(to).map_err(failed(to))?;
-    copy(&bundle, &to.join("bundle"), Options::default().limits).map_err(failed(&to.join("bundle")))?;
+    copy(&bundle, &to.join("bundle"), Options::default().limits)
+        .map_err(failed(&to.join("bundle")))?;
     let keys = to.join("keys");
     std::fs::create_dir(&keys).map_err(failed(&keys))?;
     let write = |name: &str, text: &str| {

@@ -108,7 +108,8 @@ fn rotate(arguments: &RotateArguments, environment: &Environment) -> Result<Answ
     };
     let rotation = rotation.map_err(|error| super::failed(&error))?;
     let mut output = Output::new(environment);
-    output.line(&format!("new key {}; entry {} of the log tells it", rotation.key, rotation.index))?;
+    output
+        .line(&format!("new key {}; entry {} of the log tells it", rotation.key, rotation.index))?;
     if arguments.remove_former {
         for file in seal::remove_former_keys(&root).map_err(|error| super::failed(&error))? {
             output.line(&format!("removed {}", visible(&file.display().to_string())))?;

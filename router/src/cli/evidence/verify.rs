@@ -11,6 +11,7 @@ use crate::evidence::verify::{Options, Report, Standing, Total, Verdict, Verifie
 use crate::files;
 use crate::json::{Object, Value, to_compact};
 use crate::key::PublicKey;
+use crate::notary;
 use crate::python_text::{json_escaped, visible};
 use crate::seal::Trust;
 use crate::tlog;
@@ -30,9 +31,10 @@ could_not_tell), verdict.
 Examples:
   nexus-router evidence verify
   nexus-router evidence verify sealed/evidence/task-1/exec-1 --trust trust.json
+  nexus-router evidence verify run.json --trust trust.json
   nexus-router evidence verify sealed --since checkpoint-of-last-week --format json")]
 pub(in crate::cli) struct Arguments {
-    /// Bundles, or cabinets as a whole [default: the cabinet].
+    /// Bundles, cabinets as a whole, or files of exported runs [default: the cabinet].
     directories: Vec<PathBuf>,
     /// The keys that are trusted, with their ranges [default: keys/trust.json of the cabinet].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "log_key"])]
@@ -77,8 +79,10 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     teller.begin(&trust);
     let mut cabinets = 0;
     for directory in &directories {
-        // What cannot be opened has its verdict as a bundle.
-        if verifier.is_cabinet(directory).unwrap_or(false) {
+        // What cannot be opened has its verdict as a bundle. A file is a run that was exported.
+        if directory.is_file() {
+            teller.tell(&notary::judge(directory, trust.keys.as_ref()));
+        } else if verifier.is_cabinet(directory).unwrap_or(false) {
             cabinets += 1;
             teller.all = false;
             let Report { cabinet, log, entries } =
@@ -129,7 +133,10 @@ fn trust(arguments: &Arguments, environment: &Environment) -> Result<Trusted, Er
         return Ok(Trusted { keys: None, from: "nothing: no keys are known".to_owned() });
     }
     let keys = Trust::read(&file).map_err(|error| {
-        Error::usage(error.to_string(), "get trust.json from whoever seals, on a way that you trust")
+        Error::usage(
+            error.to_string(),
+            "get trust.json from whoever seals, on a way that you trust",
+        )
     })?;
     Ok(Trusted { keys: Some(keys), from: file.display().to_string() })
 }
@@ -141,7 +148,8 @@ fn read_checkpoint(path: &Path) -> Result<String, Error> {
             "name a copy of log/checkpoint that was made earlier",
         )
     };
-    let bytes = files::read_bounded(path, MAX_CHECKPOINT).map_err(|error| failed(error.to_string()))?;
+    let bytes =
+        files::read_bounded(path, MAX_CHECKPOINT).map_err(|error| failed(error.to_string()))?;
     String::from_utf8(bytes).map_err(|_| failed("it is no UTF-8".to_owned()))
 }
 

@@ -187,7 +187,9 @@ impl Workers {
                 .map(|(verifier, part)| scope.spawn(move || verifier.judge(part)))
                 .collect();
             let judged = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
-            judged.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            judged
+                .flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         })
     }
 }
@@ -199,7 +201,9 @@ impl Verifier {
             let parts = spot.path.split('/').skip(1).map(str::to_owned);
             let names = match spot.kind {
                 Kind::Verification => parts.skip(1).collect(),
-                Kind::Rejection => parts.enumerate().filter(|(at, _)| *at != 1).map(|it| it.1).collect(),
+                Kind::Rejection => {
+                    parts.enumerate().filter(|(at, _)| *at != 1).map(|it| it.1).collect()
+                }
                 _ => parts.collect(),
             };
             self.examine(spot.directory, spot.path, &Located::At { kind: spot.kind, names })
@@ -345,15 +349,19 @@ impl Ledger {
     fn entry(&self, index: u64, bytes: &[u8], verdict: &mut Verdict) {
         let place = format!("entry/{index}");
         let Some(Entry { leaf, .. }) = Entry::parse(bytes) else {
-            let message = "it is no entry of this program: kind, digests of manifest, spec and statement";
+            let message =
+                "it is no entry of this program: kind, digests of manifest, spec and statement";
             return verdict.findings.tell(Reason::LogDamaged, &place, message);
         };
         let kept = matches!(
             leaf.kind,
             seal::Kind::Execution | seal::Kind::Rejection | seal::Kind::Verification
         );
-        let claimed =
-            usize::try_from(index).ok().and_then(|at| self.claimed.get(at)).copied().unwrap_or(false);
+        let claimed = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.claimed.get(at))
+            .copied()
+            .unwrap_or(false);
         if kept && !claimed && !self.hashes.contains(&merkle::leaf(bytes)) {
             let message = format!(
                 "the bundle of this {} with the manifest {} is not in the cabinet, or is not genuine",
@@ -395,7 +403,8 @@ fn earlier(tree: &Tree, text: &str, trust: &Trust, findings: &mut Findings) {
     let checkpoint = match Checkpoint::open(text, &trust.verifiers()) {
         Ok(checkpoint) if admitted(trust, &checkpoint) => checkpoint,
         Ok(_) => {
-            let message = "the earlier checkpoint is signed by a key that was not the log's at its size";
+            let message =
+                "the earlier checkpoint is signed by a key that was not the log's at its size";
             return findings.tell(Reason::NoTrust, "", message);
         }
         Err(error) => {

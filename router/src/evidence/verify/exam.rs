@@ -67,7 +67,8 @@ impl Exam {
             Kind::Rejection
         } else if execution.into_iter().any(has) {
             Kind::Execution
-        } else if [manifest::MANIFEST, manifest::ATTESTATION, manifest::PROOF].into_iter().any(has) {
+        } else if [manifest::MANIFEST, manifest::ATTESTATION, manifest::PROOF].into_iter().any(has)
+        {
             Kind::Verification
         } else if has(manifest::PLAN) {
             Kind::Plan
@@ -156,7 +157,8 @@ impl Exam {
             match self.digest(file) {
                 None => self.missing(file),
                 Some(found) if found != *expected => {
-                    let message = format!("its SHA-256 is {found}, and the manifest says {expected}");
+                    let message =
+                        format!("its SHA-256 is {found}, and the manifest says {expected}");
                     self.tell(Reason::HashMismatch, file, message);
                 }
                 Some(_) => {}

@@ -68,7 +68,11 @@ pub(super) fn examine(exam: &mut Exam) -> Option<Claim> {
 /// Holds the documents to each other by their digests.
 fn invariants(exam: &mut Exam, spec: &ExecutionSpec, summary: &RunSummary, inputs: &Inputs) {
     let fields = spec.fields();
-    let mismatch = |exam: &mut Exam, file: &str, what: &str, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
+    let mismatch = |exam: &mut Exam,
+                    file: &str,
+                    what: &str,
+                    found: &dyn std::fmt::Display,
+                    expected: &dyn std::fmt::Display| {
         let message = format!("{what} is {found}, and the bytes have {expected}");
         exam.tell(Reason::HashMismatch, file, message);
     };
@@ -171,7 +175,10 @@ fn operation(spec: &ExecutionSpec) -> Option<String> {
     }
     let first = fields.cmd_argv.first()?;
     let both = fields.cmd_argv.get(1).map(|second| format!("{first}.{second}"));
-    [Some(first.clone()), both].into_iter().flatten().find(|name| normalize::pointers(name).is_some())
+    [Some(first.clone()), both]
+        .into_iter()
+        .flatten()
+        .find(|name| normalize::pointers(name).is_some())
 }
 
 /// Holds the texts to what the redactor makes of what came.

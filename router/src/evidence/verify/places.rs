@@ -39,9 +39,9 @@ impl Places<'_> {
     pub(super) fn walk(&mut self, root: BorrowedFd<'_>) {
         self.below(root, EVIDENCE, EVIDENCE, |places, task, name, path| {
             if name == VERIFY {
-                places.bundles(task, path, Kind::Verification);
+                places.bundles(&task, path, Kind::Verification);
             } else {
-                places.task(task, path);
+                places.task(&task, path);
             }
         });
         self.below(root, PLAN, PLAN, |places, directory, _, path| {
@@ -49,17 +49,17 @@ impl Places<'_> {
         });
     }
 
-    fn task(&mut self, task: OwnedFd, path: &str) {
+    fn task(&mut self, task: &OwnedFd, path: &str) {
         self.each_directory(task.as_fd(), path, |places, directory, name, path| {
             if name == REJECTIONS {
-                places.bundles(directory, path, Kind::Rejection);
+                places.bundles(&directory, path, Kind::Rejection);
             } else {
                 places.give(Kind::Execution, path.to_owned(), directory);
             }
         });
     }
 
-    fn bundles(&mut self, directory: OwnedFd, path: &str, kind: Kind) {
+    fn bundles(&mut self, directory: &OwnedFd, path: &str, kind: Kind) {
         self.each_directory(directory.as_fd(), path, |places, directory, _, path| {
             places.give(kind, path.to_owned(), directory);
         });
@@ -92,7 +92,9 @@ impl Places<'_> {
                 let message = "it is no directory, but a link or a file";
                 self.findings.tell(Reason::Symlink, path, message);
             }
-            _ => self.findings.tell(Reason::Unreadable, path, format!("it cannot be read: {error}")),
+            _ => {
+                self.findings.tell(Reason::Unreadable, path, format!("it cannot be read: {error}"));
+            }
         }
     }
 

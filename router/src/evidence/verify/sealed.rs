@@ -52,7 +52,7 @@ pub(super) fn examine(
             match differs {
                 None => {
                     exam.checked("statement");
-                    stands(exam, &claim, verified);
+                    stands(exam, &claim, &verified);
                 }
                 Some(message) => exam.tell(Reason::StatementMismatch, ATTESTATION, message),
             }
@@ -65,18 +65,24 @@ pub(super) fn examine(
 }
 
 /// Records what the verdict rests on.
-fn stands(exam: &mut Exam, claim: &Claim, verified: Verified) {
+fn stands(exam: &mut Exam, claim: &Claim, verified: &Verified) {
     // It was read as a statement, so it is written again as the same bytes.
     let statement = verified.statement.to_bytes().unwrap_or_default();
     let entry = claim.leaf.entry(Digest::of(&statement)).to_bytes();
     exam.verdict.leaf_hash = Some(merkle::leaf(&entry));
-    exam.verdict.rests_on = Some(Basis {
+    exam.verdict.rests_on = Some(basis(verified));
+}
+
+/// Returns what a verdict rests on whose seal holds.
+pub(crate) fn basis(verified: &Verified) -> Basis {
+    let signers = verified.checkpoint.signers();
+    Basis {
         attestation_key: verified.key,
         leaf: verified.index,
-        log_key: verified.checkpoint.signers().first().map_or_else(String::new, ToString::to_string),
+        log_key: signers.first().map_or_else(String::new, ToString::to_string),
         tree_size: verified.checkpoint.size,
         tree_root: verified.checkpoint.root,
-    });
+    }
 }
 
 /// Says what a statement says otherwise than the files.
@@ -107,9 +113,12 @@ fn differs(claim: &Claim, verified: &Verified) -> Option<String> {
     Some(format!("its {name} is not what the files of this bundle say"))
 }
 
-fn reason(broken: &Broken) -> (Reason, &'static str) {
+/// Returns why a seal does not hold, in the words of verdicts, and the file that it lies in.
+pub(crate) fn reason(broken: &Broken) -> (Reason, &'static str) {
     match broken {
-        Broken::Attestation(attest::Error::UnknownKey { .. }) => (Reason::UntrustedKey, ATTESTATION),
+        Broken::Attestation(attest::Error::UnknownKey { .. }) => {
+            (Reason::UntrustedKey, ATTESTATION)
+        }
         Broken::Attestation(attest::Error::BadSignature(_)) => (Reason::BadSignature, ATTESTATION),
         Broken::Attestation(_) | Broken::Payload(_) => (Reason::Malformed, ATTESTATION),
         Broken::KeyOutOfRange { .. } => (Reason::ExpiredKey, ATTESTATION),

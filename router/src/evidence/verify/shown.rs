@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::exam::Exam;
 use super::verdict::{Findings, Kind};
-use super::walk::{Limits, Wanted, Walker, open_named};
+use super::walk::{Limits, Walker, Wanted, open_named};
 use crate::attest::Envelope;
 use crate::digest::Digest;
 use crate::evidence::manifest::{ATTESTATION, PROOF};
@@ -52,18 +52,23 @@ impl Shown {
         object.insert("place", self.place.as_str());
         object.insert("kind", self.kind.name());
         object.insert("documents", self.documents.iter().cloned().collect::<Object>());
-        object.insert("proof", self.proof.as_ref().map(|proof| {
-            let mut object = Object::with_capacity(3);
-            object.insert("index", proof.index);
-            object.insert("origin", proof.origin.as_str());
-            object.insert("tree_size", proof.tree_size);
-            object
-        }));
+        object.insert(
+            "proof",
+            self.proof.as_ref().map(|proof| {
+                let mut object = Object::with_capacity(3);
+                object.insert("index", proof.index);
+                object.insert("origin", proof.origin.as_str());
+                object.insert("tree_size", proof.tree_size);
+                object
+            }),
+        );
         let digest = |(name, digest): &(String, Digest)| (name.clone(), digest.to_string().into());
         object.insert("files", self.files.iter().map(digest).collect::<Object>());
-        let findings = self.findings.list().iter().map(|finding| {
-            Value::from(format!("{}:{}", finding.reason.id(), finding.file))
-        });
+        let findings = self
+            .findings
+            .list()
+            .iter()
+            .map(|finding| Value::from(format!("{}:{}", finding.reason.id(), finding.file)));
         object.insert("findings", findings.collect::<Vec<_>>());
         object.into()
     }
@@ -95,13 +100,15 @@ pub fn show(directory: &Path, limits: Limits) -> io::Result<Shown> {
     {
         documents.push((ATTESTATION.to_owned(), value));
     }
-    let proof = exam.bytes(PROOF).and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<Proof>().ok());
+    let proof =
+        exam.bytes(PROOF).and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<Proof>().ok());
     let proof = proof.and_then(|proof| {
         let mut lines = proof.checkpoint.lines();
         let (origin, size) = (lines.next()?.to_owned(), lines.next()?.parse().ok()?);
         Some(ShownProof { index: proof.index, tree_size: size, origin })
     });
-    let files = exam.contents.files.iter().map(|(name, file)| (name.clone(), file.sha256)).collect();
+    let files =
+        exam.contents.files.iter().map(|(name, file)| (name.clone(), file.sha256)).collect();
     let (place, kind) = (directory.display().to_string(), exam.kind());
     Ok(Shown { place, kind, documents, proof, files, findings })
 }

@@ -18,6 +18,8 @@ pub enum Kind {
     Plan,
     /// The log in which all seals are.
     Log,
+    /// A run that was exported.
+    Run,
     /// A cabinet as a whole.
     Cabinet,
     /// Nothing that is known.
@@ -34,6 +36,7 @@ impl Kind {
             Self::Verification => "verification",
             Self::Plan => "plan",
             Self::Log => "log",
+            Self::Run => "run",
             Self::Cabinet => "cabinet",
             Self::Unknown => "unknown",
         }
@@ -175,11 +178,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(
-        reason: Reason,
-        file: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn new(reason: Reason, file: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, file: file.into(), message: message.into() }
     }
 }
@@ -198,7 +197,7 @@ impl Findings {
         Self { list: Vec::new(), most, left_out: 0, worst: Standing::Genuine }
     }
 
-    pub(super) fn push(&mut self, finding: Finding) {
+    pub(crate) fn push(&mut self, finding: Finding) {
         self.worst = self.worst.max(finding.reason.standing());
         if self.list.len() < self.most {
             self.list.push(finding);
@@ -278,7 +277,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn new(place: String, kind: Kind, most_findings: usize) -> Self {
+    pub(crate) fn new(place: String, kind: Kind, most_findings: usize) -> Self {
         Self {
             place,
             kind,

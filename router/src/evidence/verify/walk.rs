@@ -219,10 +219,8 @@ impl Walk<'_> {
 
     fn misnamed(&mut self, path: &str, name: &std::ffi::CStr) {
         let shown = CString::from(name).to_string_lossy().into_owned();
-        let message = format!(
-            "the name {} has other characters than A-Z a-z 0-9 . _ -",
-            visible(&shown)
-        );
+        let message =
+            format!("the name {} has other characters than A-Z a-z 0-9 . _ -", visible(&shown));
         let shown = if path.is_empty() { shown } else { format!("{path}/{shown}") };
         self.tell(Reason::BadName, &shown, message);
     }
@@ -274,7 +272,8 @@ impl Walk<'_> {
         if self.bytes > limits.total_bytes {
             self.contents.cut = true;
             let most = limits.total_bytes;
-            let message = format!("the files up to it have more than the {most} bytes that are read");
+            let message =
+                format!("the files up to it have more than the {most} bytes that are read");
             return self.tell(Reason::FileTooLarge, path, message);
         }
         let wanted = (self.matters)(path);
@@ -346,11 +345,11 @@ pub(super) fn is_plain(name: &str) -> bool {
     name.bytes().all(plain) && !matches!(name, "" | "." | "..")
 }
 
+/// Names with what they are.
+type Names = Vec<(Vec<u8>, FileType)>;
+
 /// Lists the names in a directory, sorted, up to some; the second is whether there are more.
-pub(super) fn list(
-    directory: BorrowedFd<'_>,
-    most: usize,
-) -> io::Result<(Vec<(Vec<u8>, FileType)>, bool)> {
+pub(super) fn list(directory: BorrowedFd<'_>, most: usize) -> io::Result<(Names, bool)> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

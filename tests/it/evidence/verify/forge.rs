@@ -77,12 +77,19 @@ fn a_change_whose_hashes_all_fit_is_found_by_the_seal() {
                 ("longer".to_owned(), [&bytes[..], b"x"].concat()),
             ];
             if let Some(value) = document(bytes) {
-                let text = |(what, value): (String, Value)| (what, to_jcs(&value).unwrap().into_bytes());
+                let text =
+                    |(what, value): (String, Value)| (what, to_jcs(&value).unwrap().into_bytes());
                 forms.extend(changes(&value).into_iter().map(text));
             }
             for (what, changed) in forms.into_iter().filter(|(_, changed)| changed != bytes) {
                 patient.write(file, &changed);
                 rehash(&patient);
+                let now = Patient::new(&patient.directory);
+                if now.files == patient.files {
+                    // The hash that was changed is the one that was put right.
+                    assert!(what.contains("sha256") || what.contains("idempotency_key"), "{what}");
+                    continue;
+                }
                 let verdict = verifier.bundle(&patient.directory);
                 assert_eq!(verdict.standing(), Standing::Forged, "{name}/{file}: {what}");
                 done += 1;
@@ -114,7 +121,11 @@ fn a_seal_of_another_bundle_is_none() {
                     patient.write(file, &std::fs::read(from.join(file)).unwrap());
                 }
                 let verdict = verdict(&patient.directory, &trust);
-                assert_eq!(verdict.standing(), Standing::Forged, "{name} with {files:?} of {other}");
+                assert_eq!(
+                    verdict.standing(),
+                    Standing::Forged,
+                    "{name} with {files:?} of {other}"
+                );
                 for file in files {
                     patient.restore(file);
                 }
@@ -224,30 +235,89 @@ fn whole(samples: &Samples, trust: &Trust, since: Option<&str>) -> (Standing, Ve
 fn what_is_done_to_a_cabinet_is_found() {
     type Act = (&'static str, fn(&Path), &'static str);
     let acts: [Act; 14] = [
-        ("a bundle removed", |root| std::fs::remove_dir_all(root.join("evidence/t1/e1")).unwrap(), "missing_bundle:log"),
-        ("a task removed", |root| std::fs::remove_dir_all(root.join("evidence/t2")).unwrap(), "missing_bundle:log"),
-        ("all evidence removed", |root| std::fs::remove_dir_all(root.join("evidence")).unwrap(), "missing_bundle:log"),
-        ("a bundle renamed", |root| std::fs::rename(root.join("evidence/t1/e1"), root.join("evidence/t1/e9")).unwrap(), "misplaced:execution"),
-        ("a task renamed", |root| std::fs::rename(root.join("evidence/t2"), root.join("evidence/t9")).unwrap(), "misplaced:execution"),
-        ("a bundle copied", |root| copy(&root.join("evidence/t1/e1"), &root.join("evidence/t1/e9")), "misplaced:execution"),
-        ("two tasks swapped", |root| {
-            let at = |name: &str| root.join("evidence").join(name);
-            std::fs::rename(at("t1"), at("t")).unwrap();
-            std::fs::rename(at("t2"), at("t1")).unwrap();
-            std::fs::rename(at("t"), at("t2")).unwrap();
-        }, "misplaced:execution"),
-        ("a file beside the tasks", |root| std::fs::write(root.join("evidence/note.txt"), "x").unwrap(), "unlisted:cabinet"),
-        ("a link to a bundle", |root| std::os::unix::fs::symlink("e1", root.join("evidence/t1/e3")).unwrap(), "symlink:cabinet"),
-        ("an empty bundle", |root| std::fs::create_dir(root.join("evidence/t1/e3")).unwrap(), "missing:execution"),
-        ("the log removed", |root| std::fs::remove_dir_all(root.join("log")).unwrap(), "log_damaged:log"),
-        ("the checkpoint removed", |root| std::fs::remove_file(root.join("log/checkpoint")).unwrap(), "log_damaged:log"),
-        ("the tiles removed", |root| std::fs::remove_dir_all(root.join("log/tile")).unwrap(), "log_damaged:log"),
-        ("a plan changed", |root| {
-            let plan = std::fs::read_dir(root.join("plan")).unwrap().next().unwrap().unwrap().path();
-            let file = plan.join("plan_manifest.sha256.json");
-            let text = std::fs::read_to_string(&file).unwrap().replace("p1", "p2");
-            std::fs::write(file, text).unwrap();
-        }, "misplaced:plan"),
+        (
+            "a bundle removed",
+            |root| std::fs::remove_dir_all(root.join("evidence/t1/e1")).unwrap(),
+            "missing_bundle:log",
+        ),
+        (
+            "a task removed",
+            |root| std::fs::remove_dir_all(root.join("evidence/t2")).unwrap(),
+            "missing_bundle:log",
+        ),
+        (
+            "all evidence removed",
+            |root| std::fs::remove_dir_all(root.join("evidence")).unwrap(),
+            "missing_bundle:log",
+        ),
+        (
+            "a bundle renamed",
+            |root| {
+                std::fs::rename(root.join("evidence/t1/e1"), root.join("evidence/t1/e9")).unwrap()
+            },
+            "misplaced:execution",
+        ),
+        (
+            "a task renamed",
+            |root| std::fs::rename(root.join("evidence/t2"), root.join("evidence/t9")).unwrap(),
+            "misplaced:execution",
+        ),
+        (
+            "a bundle copied",
+            |root| copy(&root.join("evidence/t1/e1"), &root.join("evidence/t1/e9")),
+            "misplaced:execution",
+        ),
+        (
+            "two tasks swapped",
+            |root| {
+                let at = |name: &str| root.join("evidence").join(name);
+                std::fs::rename(at("t1"), at("t")).unwrap();
+                std::fs::rename(at("t2"), at("t1")).unwrap();
+                std::fs::rename(at("t"), at("t2")).unwrap();
+            },
+            "misplaced:execution",
+        ),
+        (
+            "a file beside the tasks",
+            |root| std::fs::write(root.join("evidence/note.txt"), "x").unwrap(),
+            "unlisted:cabinet",
+        ),
+        (
+            "a link to a bundle",
+            |root| std::os::unix::fs::symlink("e1", root.join("evidence/t1/e3")).unwrap(),
+            "symlink:cabinet",
+        ),
+        (
+            "an empty bundle",
+            |root| std::fs::create_dir(root.join("evidence/t1/e3")).unwrap(),
+            "missing:execution",
+        ),
+        (
+            "the log removed",
+            |root| std::fs::remove_dir_all(root.join("log")).unwrap(),
+            "log_damaged:log",
+        ),
+        (
+            "the checkpoint removed",
+            |root| std::fs::remove_file(root.join("log/checkpoint")).unwrap(),
+            "log_damaged:log",
+        ),
+        (
+            "the tiles removed",
+            |root| std::fs::remove_dir_all(root.join("log/tile")).unwrap(),
+            "log_damaged:log",
+        ),
+        (
+            "a plan changed",
+            |root| {
+                let plan =
+                    std::fs::read_dir(root.join("plan")).unwrap().next().unwrap().unwrap().path();
+                let file = plan.join("plan_manifest.sha256.json");
+                let text = std::fs::read_to_string(&file).unwrap().replace("p1", "p2");
+                std::fs::write(file, text).unwrap();
+            },
+            "misplaced:plan",
+        ),
     ];
     for (what, act, expected) in acts {
         let samples = Samples::new();
@@ -256,7 +326,10 @@ fn what_is_done_to_a_cabinet_is_found() {
         act(&samples.root());
         let (standing, ids) = whole(&samples, &trust, None);
         assert_eq!(standing, Standing::Forged, "{what}: {ids:?}");
-        assert!(ids.iter().any(|id| id.starts_with(expected)), "{what}: {expected} is not in {ids:?}");
+        assert!(
+            ids.iter().any(|id| id.starts_with(expected)),
+            "{what}: {expected} is not in {ids:?}"
+        );
     }
 }
 
@@ -325,7 +398,8 @@ fn a_log_that_was_rolled_back_or_written_again_is_found() {
     std::fs::remove_dir_all(sealed.join("log")).unwrap();
     let again = seal::Sealer::open(&sealed);
     if let Ok(again) = again {
-        let leaf = Leaf { kind: seal::Kind::Run, manifest_sha256: Digest::of(b"x"), spec_sha256: None };
+        let leaf =
+            Leaf { kind: seal::Kind::Run, manifest_sha256: Digest::of(b"x"), spec_sha256: None };
         let subject = nexus_router::attest::Subject::new("run", Digest::of(b"x"));
         let link = nexus_router::attest::Link { name: "run".to_owned(), ..Default::default() };
         let statement = link.about(vec![subject]);

@@ -25,25 +25,71 @@ fn has(verdict: &Verdict, reason: Reason, file: &str) -> bool {
 fn links_pipes_sockets_and_devices_are_told_and_not_opened() {
     type Act = (&'static str, fn(&Path), Reason, &'static str);
     let acts: [Act; 8] = [
-        ("a link to itself", |root| symlink("loop", root.join("outputs/loop")).unwrap(), Reason::Symlink, "outputs/loop"),
-        ("a link to above", |root| symlink("../..", root.join("up")).unwrap(), Reason::Symlink, "up"),
-        ("a link to a secret", |root| symlink("/etc/shadow", root.join("outputs/x")).unwrap(), Reason::Symlink, "outputs/x"),
-        ("outputs elsewhere", |root| {
-            let moved = root.parent().unwrap().join("moved");
-            fs::rename(root.join("outputs"), &moved).unwrap();
-            symlink(&moved, root.join("outputs")).unwrap();
-        }, Reason::Symlink, "outputs"),
-        ("a pipe", |root| {
-            rustix::fs::mkfifoat(rustix::fs::CWD, root.join("outputs/pipe"), 0o644.into()).unwrap();
-        }, Reason::SpecialFile, "outputs/pipe"),
-        ("a pipe for the manifest", |root| {
-            fs::remove_file(root.join("manifest.sha256.json")).unwrap();
-            rustix::fs::mkfifoat(rustix::fs::CWD, root.join("manifest.sha256.json"), 0o644.into()).unwrap();
-        }, Reason::SpecialFile, "manifest.sha256.json"),
-        ("a socket", |root| {
-            drop(std::os::unix::net::UnixListener::bind(root.join("volatile/socket")).unwrap());
-        }, Reason::SpecialFile, "volatile/socket"),
-        ("a name with a newline", |root| fs::write(root.join("outputs/a\nb"), "x").unwrap(), Reason::BadName, "outputs/a\nb"),
+        (
+            "a link to itself",
+            |root| symlink("loop", root.join("outputs/loop")).unwrap(),
+            Reason::Symlink,
+            "outputs/loop",
+        ),
+        (
+            "a link to above",
+            |root| symlink("../..", root.join("up")).unwrap(),
+            Reason::Symlink,
+            "up",
+        ),
+        (
+            "a link to a secret",
+            |root| symlink("/etc/shadow", root.join("outputs/x")).unwrap(),
+            Reason::Symlink,
+            "outputs/x",
+        ),
+        (
+            "outputs elsewhere",
+            |root| {
+                let moved = root.parent().unwrap().join("moved");
+                fs::rename(root.join("outputs"), &moved).unwrap();
+                symlink(&moved, root.join("outputs")).unwrap();
+            },
+            Reason::Symlink,
+            "outputs",
+        ),
+        (
+            "a pipe",
+            |root| {
+                rustix::fs::mkfifoat(rustix::fs::CWD, root.join("outputs/pipe"), 0o644.into())
+                    .unwrap();
+            },
+            Reason::SpecialFile,
+            "outputs/pipe",
+        ),
+        (
+            "a pipe for the manifest",
+            |root| {
+                fs::remove_file(root.join("manifest.sha256.json")).unwrap();
+                rustix::fs::mkfifoat(
+                    rustix::fs::CWD,
+                    root.join("manifest.sha256.json"),
+                    0o644.into(),
+                )
+                .unwrap();
+            },
+            Reason::SpecialFile,
+            "manifest.sha256.json",
+        ),
+        (
+            "a socket",
+            |root| {
+                drop(std::os::unix::net::UnixListener::bind(root.join("volatile/socket")).unwrap());
+            },
+            Reason::SpecialFile,
+            "volatile/socket",
+        ),
+        (
+            "a name with a newline",
+            |root| fs::write(root.join("outputs/a\nb"), "x").unwrap(),
+            Reason::BadName,
+            "outputs/a\nb",
+        ),
     ];
     for (what, act, reason, file) in acts {
         let verdict = judged(Limits::default(), act);
@@ -69,9 +115,19 @@ fn a_device_is_told_where_one_can_be_made() {
 
 #[test]
 fn a_file_of_ten_gigabytes_is_refused_by_its_size() {
-    for file in ["outputs/huge.bin", "outputs/a.bin", "manifest.sha256.json", "exec_spec.json", "stdout.txt"] {
+    for file in [
+        "outputs/huge.bin",
+        "outputs/a.bin",
+        "manifest.sha256.json",
+        "exec_spec.json",
+        "stdout.txt",
+    ] {
         let verdict = judged(Limits::default(), |root| {
-            let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(root.join(file));
+            let file = fs::OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(root.join(file));
             file.unwrap().set_len(10 << 30).unwrap();
         });
         assert_ne!(verdict.standing(), Standing::Genuine, "{file}");
@@ -128,17 +184,36 @@ fn deep_directories_are_not_all_gone_into() {
 #[test]
 fn documents_that_are_none_are_told() {
     let deep = "[".repeat(100_000);
-    let wide = format!("{{\"files\":{{{}}}}}", (0..70_000).map(|n| format!("\"{n}\":1")).collect::<Vec<_>>().join(","));
+    let wide = format!(
+        "{{\"files\":{{{}}}}}",
+        (0..70_000).map(|n| format!("\"{n}\":1")).collect::<Vec<_>>().join(",")
+    );
     let up = format!("{{\"files\":{{\"../../../etc/passwd\":\"{}\"}}}}", "0".repeat(64));
-    let twice = format!("{{\"files\":{{\"stdout.txt\":\"{0}\",\"stdout.txt\":\"{0}\"}}}}", "0".repeat(64));
+    let twice =
+        format!("{{\"files\":{{\"stdout.txt\":\"{0}\",\"stdout.txt\":\"{0}\"}}}}", "0".repeat(64));
     let texts: [&[u8]; 9] = [
-        b"", b"{", b"null", b"\xff\xfe", b"\0\0\0", deep.as_bytes(), wide.as_bytes(), up.as_bytes(), twice.as_bytes(),
+        b"",
+        b"{",
+        b"null",
+        b"\xff\xfe",
+        b"\0\0\0",
+        deep.as_bytes(),
+        wide.as_bytes(),
+        up.as_bytes(),
+        twice.as_bytes(),
     ];
     for text in texts {
-        for file in ["manifest.sha256.json", "exec_spec.json", "run_summary.json", "outputs/parsed.json",
-            "outputs/inputs.manifest.json", "attestation.intoto.jsonl", "inclusion.tlog-proof"]
-        {
-            let verdict = judged(Limits::default(), |root| fs::write(root.join(file), text).unwrap());
+        for file in [
+            "manifest.sha256.json",
+            "exec_spec.json",
+            "run_summary.json",
+            "outputs/parsed.json",
+            "outputs/inputs.manifest.json",
+            "attestation.intoto.jsonl",
+            "inclusion.tlog-proof",
+        ] {
+            let verdict =
+                judged(Limits::default(), |root| fs::write(root.join(file), text).unwrap());
             assert_eq!(verdict.standing(), Standing::Forged, "{file}");
             assert!(!verdict.findings.list().is_empty());
             let longest = verdict.findings.list().iter().map(|found| found.message.len()).max();

@@ -142,8 +142,16 @@ impl Patient {
 
     /// Adds files, directories, links and pipes everywhere.
     pub fn additions(&self, seen: Seen<'_>) {
-        let names: [&[u8]; 8] =
-            [b"extra.txt", b".hidden", b"a b", b"-rf", b"x\ny", b"\xff\xfe", b"z.json", b"\xc3\xa9"];
+        let names: [&[u8]; 8] = [
+            b"extra.txt",
+            b".hidden",
+            b"a b",
+            b"-rf",
+            b"x\ny",
+            b"\xff\xfe",
+            b"z.json",
+            b"\xc3\xa9",
+        ];
         for directory in &self.directories {
             for name in names {
                 let path = self.path(directory).join(std::ffi::OsStr::from_bytes(name));
@@ -227,7 +235,9 @@ impl Patient {
             let text = to_jcs(&value).unwrap();
             let escaped = text.replacen('e', "\\u0065", 1);
             let reversed = to_jcs_reversed(&value);
-            for other in [to_pretty(&value), format!("{text} "), format!(" {text}"), escaped, reversed] {
+            for other in
+                [to_pretty(&value), format!("{text} "), format!(" {text}"), escaped, reversed]
+            {
                 self.with(file, other.as_bytes(), "the same in another form", seen);
             }
             let twice = text.replacen('{', "{\"files\":{},", 1);

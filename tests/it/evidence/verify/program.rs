@@ -29,7 +29,10 @@ fn exit_codes_are_genuine_not_and_could_not_tell() {
     assert_eq!((&json["verdict"], &json["total"]["genuine"]), (&"genuine".into(), &1.into()));
     let verdict = &json["verdicts"][0];
     assert_eq!((&verdict["task_id"], &verdict["exec_id"]), (&"t1".into(), &"e2".into()));
-    assert_eq!((&verdict["kind"], &verdict["findings"]), (&"execution".into(), &Value::Array(vec![])));
+    assert_eq!(
+        (&verdict["kind"], &verdict["findings"]),
+        (&"execution".into(), &Value::Array(vec![]))
+    );
     assert!(verdict["rests_on"]["attestation_key"].as_str().unwrap().starts_with("ed25519:"));
     // By keys of the command line.
     let trust = samples.trust();
@@ -41,7 +44,11 @@ fn exit_codes_are_genuine_not_and_could_not_tell() {
     // Without keys: what is verified vouches not for itself.
     let run = verify(&world, &[root_text, "--data-dir", "nowhere"]);
     assert_eq!(run.code(), 2, "{}", run.stdout());
-    assert!(run.stdout().contains("no_trust:") && run.stderr().contains("--trust"), "{}", run.stderr());
+    assert!(
+        run.stdout().contains("no_trust:") && run.stderr().contains("--trust"),
+        "{}",
+        run.stderr()
+    );
     // With those of others.
     let other = Samples::empty().trust().to_json();
     fs::write(world.path("other.json"), other).unwrap();
@@ -54,12 +61,24 @@ fn exit_codes_are_genuine_not_and_could_not_tell() {
     fs::write(changed.join("stdout.txt"), "tampered").unwrap();
     let run = verify(&world, &[bundle, "changed", "missing", "--root", root_text]);
     assert_eq!(run.code(), 1, "{}", run.stdout());
-    assert!(run.stdout().contains("hash_mismatch:execution:changed:stdout.txt"), "{}", run.stdout());
-    assert!(run.stdout().contains("1 genuine, 1 not genuine, 1 could not be told"), "{}", run.stdout());
+    assert!(
+        run.stdout().contains("hash_mismatch:execution:changed:stdout.txt"),
+        "{}",
+        run.stdout()
+    );
+    assert!(
+        run.stdout().contains("1 genuine, 1 not genuine, 1 could not be told"),
+        "{}",
+        run.stdout()
+    );
     let run = verify(&world, &[bundle, "missing", "--root", root_text]);
     assert_eq!(run.code(), 2, "{}", run.stdout());
     // What is wrong is told before anything is verified.
-    for arguments in [&["--key", &key, bundle][..], &["--trust", "missing.json", bundle], &["--since", "x", bundle]] {
+    for arguments in [
+        &["--key", &key, bundle][..],
+        &["--trust", "missing.json", bundle],
+        &["--since", "x", bundle],
+    ] {
         let run = verify(&world, arguments);
         assert_eq!(run.code(), 2, "{arguments:?}");
         assert!(!run.stderr().is_empty());
@@ -102,19 +121,31 @@ fn bundles_are_listed_and_shown() {
     let root = root.to_str().unwrap();
     let run = world.run(&["evidence", "list", "--root", root]);
     assert_eq!(run.code(), 0, "{}", run.stderr());
-    assert!(run.stdout().contains("t1/e2") && run.stdout().contains("SUCCEEDED"), "{}", run.stdout());
+    assert!(
+        run.stdout().contains("t1/e2") && run.stdout().contains("SUCCEEDED"),
+        "{}",
+        run.stdout()
+    );
     let run = world.run(&["evidence", "list", "--root", root, "--task", "t2", "--format", "json"]);
     let list = run.json();
     assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
     assert_eq!((&list[0]["action"], &list[0]["sealed"]), (&"web_search".into(), &true.into()));
     let run = world.run(&["evidence", "show", "t1/e2", "--root", root]);
     assert_eq!(run.code(), 0, "{}", run.stderr());
-    assert!(run.stdout().contains("cmd_argv") && run.stdout().contains("outputs/a.bin"), "{}", run.stdout());
+    assert!(
+        run.stdout().contains("cmd_argv") && run.stdout().contains("outputs/a.bin"),
+        "{}",
+        run.stdout()
+    );
     let run = world.run(&["evidence", "show", "t1/e2", "--root", root, "--format", "json"]);
     let shown = run.json();
     assert_eq!(shown["documents"]["exec_spec.json"]["role"], "envoy", "{shown}");
-    assert_eq!(shown["documents"]["attestation.intoto.jsonl"]["predicate"]["name"], "envoy/test_exec");
-    for arguments in [&["show", "t9/e9"][..], &["show", "../t1/e1"], &["list", "--root", "nowhere"]] {
+    assert_eq!(
+        shown["documents"]["attestation.intoto.jsonl"]["predicate"]["name"],
+        "envoy/test_exec"
+    );
+    for arguments in [&["show", "t9/e9"][..], &["show", "../t1/e1"], &["list", "--root", "nowhere"]]
+    {
         let run = world.run(&[&["evidence"], arguments, &["--data-dir", "nowhere"]].concat());
         assert_eq!(run.code(), 2, "{arguments:?}: {}", run.stdout());
         assert!(run.stderr().contains("hint:"), "{}", run.stderr());

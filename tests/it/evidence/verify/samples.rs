@@ -128,7 +128,8 @@ impl Samples {
         execution.parsed = Some(&output);
         execution.redactor = redactor;
         execution.stdout = b"\x1b[1mran\x1b[0m in 3.2s\n";
-        execution.outputs = BTreeMap::from([("a.bin", &b"\x00\x01\x02"[..]), ("deep/er/b.txt", b"")]);
+        execution.outputs =
+            BTreeMap::from([("a.bin", &b"\x00\x01\x02"[..]), ("deep/er/b.txt", b"")]);
         execution.volatile = BTreeMap::from([("timing.txt", &b"3.2s"[..])]);
         self.execution(&execution, Some(0))
     }
