@@ -86,8 +86,9 @@ fn a_change_whose_hashes_all_fit_is_found_by_the_seal() {
                 rehash(&patient);
                 let now = Patient::new(&patient.directory);
                 if now.files == patient.files {
-                    // The hash that was changed is the one that was put right.
-                    assert!(what.contains("sha256") || what.contains("idempotency_key"), "{what}");
+                    // What was changed is what a forger puts right again.
+                    let mended = ["exec_spec.json", "manifest.sha256.json", "run_summary.json"];
+                    assert!(mended.contains(&file.as_str()), "{file}: {what}");
                     continue;
                 }
                 let verdict = verifier.bundle(&patient.directory);
