@@ -18,6 +18,7 @@ pub mod output;
 pub mod plan;
 mod reader;
 pub mod rejection;
+mod settle;
 pub mod spec;
 mod staged;
 pub mod statement;

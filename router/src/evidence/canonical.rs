@@ -86,8 +86,8 @@ impl Outside {
     }
 
     #[cold]
-    fn inside(mut self: Box<Self>, step: impl ToString) -> Box<Self> {
-        self.path.push(step.to_string());
+    fn inside(mut self: Box<Self>, step: String) -> Box<Self> {
+        self.path.push(step);
         self
     }
 }
@@ -119,7 +119,7 @@ fn walk(value: &Value, domain: Domain) -> Result<(), Box<Outside>> {
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                walk(item, domain).map_err(|outside| outside.inside(index))?;
+                walk(item, domain).map_err(|outside| outside.inside(index.to_string()))?;
             }
             Ok(())
         }
@@ -127,9 +127,9 @@ fn walk(value: &Value, domain: Domain) -> Result<(), Box<Outside>> {
             for (name, value) in object {
                 if domain == Domain::Control && !name.is_ascii() {
                     let message = "keys of control documents are ASCII".to_owned();
-                    return Err(Outside::new("key_not_ascii", message).inside(name));
+                    return Err(Outside::new("key_not_ascii", message).inside(name.to_owned()));
                 }
-                walk(value, domain).map_err(|outside| outside.inside(name))?;
+                walk(value, domain).map_err(|outside| outside.inside(name.to_owned()))?;
             }
             Ok(())
         }

@@ -133,10 +133,7 @@ impl Plan {
     /// With everything that is wrong with it.
     pub fn read(value: &Value) -> Result<Self, Findings> {
         let mut findings = Findings::default();
-        let text = match canonical::text(value, Domain::Control) {
-            Ok(text) => text,
-            Err(finding) => return Err(finding.into()),
-        };
+        let text = canonical::text(value, Domain::Control)?;
         let parts = Reader::closed(value, "", &["grants", "plan_id", "steps"], &mut findings);
         let parts = parts.and_then(|mut reader| {
             let plan_id = reader.text("plan_id", ID, name::is_id);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::cabinet::{EVIDENCE, Error, PLANS, REJECTIONS, STAGING, Shared, VERIFY};
 use super::directory::{Directory, Renamed};
 use super::manifest::{self, Manifest};
+use super::settle::{Batch, Part};
 use crate::digest::Digest;
 use crate::id;
 
@@ -184,28 +185,25 @@ impl Staged {
             let written = staged.add_seal(seal);
             ready.push((staged, written));
         }
+        let mut batch = Batch::default();
+        for (owner, (staged, written)) in ready.iter().enumerate() {
+            if written.is_ok() {
+                staged.parts(&mut |part| batch.push(owner, part));
+            }
+        }
+        let mut unsettled = batch.finish();
         let placed: Vec<_> = ready
             .into_iter()
-            .map(|(mut staged, written)| {
-                written.and_then(|()| staged.settle()).and_then(|()| staged.appear())
+            .enumerate()
+            .map(|(owner, (staged, written))| {
+                written?;
+                match unsettled.remove(&owner) {
+                    Some(source) => Err(staged.failed("", source)),
+                    None => staged.appear(),
+                }
             })
             .collect();
-        let mut synced = BTreeSet::new();
-        placed
-            .into_iter()
-            .map(|placed| {
-                let (published, parents) = placed?;
-                for (path, parent) in parents {
-                    if synced.contains(&path) {
-                        continue;
-                    }
-                    let result = parent.sync();
-                    result.map_err(|source| Error::File { path: path.clone(), source })?;
-                    synced.insert(path);
-                }
-                Ok(published)
-            })
-            .collect()
+        settle_parents(placed)
     }
 
     fn add_seal(&mut self, seal: Option<SealFiles<'_>>) -> Result<(), Error> {
@@ -242,34 +240,35 @@ impl Staged {
         Ok(())
     }
 
-    /// Waits until everything inside is durable.
-    fn settle(&mut self) -> Result<(), Error> {
-        let Some((place, directory)) = &self.place else { return Ok(()) };
-        let mut none = BTreeSet::new();
+    /// Tells everything inside that has to become durable.
+    fn parts(&self, tell: &mut dyn FnMut(io::Result<Part>)) {
+        let Some((_, directory)) = &self.place else { return };
         let mut last: Option<(&str, Directory)> = None;
-        let synced = (|| {
-            for name in &self.written {
-                let Some((parent, file)) = name.rsplit_once('/') else {
-                    directory.settle(name)?;
-                    continue;
-                };
-                let inside = match last.take() {
-                    Some((at, inside)) if at == parent => inside,
-                    _ => walk(directory, parent, &mut none)?,
-                };
-                inside.settle(file)?;
-                last = Some((parent, inside));
+        for name in &self.written {
+            let Some((parent, file)) = name.rsplit_once('/') else {
+                tell(directory.written(name));
+                continue;
+            };
+            let inside = match last.take() {
+                Some((at, inside)) if at == parent => Ok(inside),
+                _ => walk(directory, parent, &mut BTreeSet::new()),
+            };
+            match inside {
+                Ok(inside) => {
+                    tell(inside.written(file));
+                    last = Some((parent, inside));
+                }
+                Err(error) => tell(Err(error)),
             }
-            for inside in &self.directories {
-                walk(directory, inside, &mut none)?.sync()?;
-            }
-            directory.sync()
-        })();
-        synced.map_err(|source| self.failed(place, source))
+        }
+        for inside in &self.directories {
+            tell(walk(directory, inside, &mut BTreeSet::new()).map(Directory::named));
+        }
+        tell(directory.again().map(Directory::named));
     }
 
     /// Gives it its place. Returns the directories whose names have to become durable.
-    fn appear(mut self) -> Result<(Published, Vec<(PathBuf, Directory)>), Error> {
+    fn appear(mut self) -> Result<Placed, Error> {
         if let Some(path) = self.already.take() {
             return Ok((Published { path, fresh: false }, Vec::new()));
         }
@@ -285,7 +284,7 @@ impl Staged {
         result
     }
 
-    fn rename(&self, name: &str) -> Result<(Published, Vec<(PathBuf, Directory)>), Error> {
+    fn rename(&self, name: &str) -> Result<Placed, Error> {
         let (parents, path) = self.parents(true)?;
         let Some((_, parent)) = parents.first() else {
             return Err(Error::Exists(path));
@@ -415,6 +414,45 @@ impl Drop for Staged {
             drop(held);
         }
     }
+}
+
+/// What appeared, and the directories in which its name has to become durable.
+type Placed = (Published, Vec<(PathBuf, Directory)>);
+
+/// Waits until the names of what appeared are durable, for each directory once.
+fn settle_parents(placed: Vec<Result<Placed, Error>>) -> Vec<Result<Published, Error>> {
+    let mut batch = Batch::default();
+    let mut known: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let waiting: Vec<_> = placed
+        .into_iter()
+        .map(|placed| {
+            let (published, parents) = placed?;
+            let mut paths = Vec::with_capacity(parents.len());
+            for (path, parent) in parents {
+                let next = known.len();
+                if !known.contains_key(&path) {
+                    known.insert(path.clone(), next);
+                    batch.push(next, Ok(parent.named()));
+                }
+                paths.push(path);
+            }
+            Ok((published, paths))
+        })
+        .collect();
+    let failed = batch.finish();
+    let failed: BTreeMap<&PathBuf, &io::Error> =
+        known.iter().filter_map(|(path, owner)| Some((path, failed.get(owner)?))).collect();
+    let settled = |placed: Result<(Published, Vec<PathBuf>), Error>| {
+        let (published, paths) = placed?;
+        match paths.iter().find_map(|path| Some((path, failed.get(path)?))) {
+            Some((path, error)) => {
+                let source = io::Error::new(error.kind(), error.to_string());
+                Err(Error::File { path: path.clone(), source })
+            }
+            None => Ok(published),
+        }
+    };
+    waiting.into_iter().map(settled).collect()
 }
 
 enum Look {

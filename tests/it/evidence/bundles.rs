@@ -1,5 +1,7 @@
 //! Executions, rejections and verifications as directories.
 
+mod others;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nexus_router::Digest;
 use nexus_router::evidence::canonical::{self, Domain};
 use nexus_router::evidence::{
-    Cabinet, Error, Execution, ExecutionSpec, Grant, Inputs, Kind, Manifest, Outcome, Permission,
-    Plan, PlanStep, Published, Redactor, Rejection, RunSummary, SealFiles, SpecFields, Staged,
-    StagedKind, Verification, normalize,
+    Cabinet, Error, Execution, ExecutionSpec, Inputs, Kind, Manifest, Outcome, Published, Redactor,
+    Rejection, RunSummary, SealFiles, SpecFields, Staged, StagedKind, Verification, normalize,
 };
 use nexus_router::json::{self, Limits, Object, Value};
 use nexus_router::role::{ActionClass, Role};
@@ -62,6 +63,11 @@ fn tree(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     files
+}
+
+fn verification() -> Verification {
+    let (spec_sha256, reason) = (Digest::of(b"spec"), "ok".to_owned());
+    Verification { spec_sha256, reason, idempotency_key: None, decisions: Object::new() }
 }
 
 fn staging_is_empty(root: &Path) -> bool {
@@ -243,11 +249,11 @@ fn what_a_verifier_would_refuse_is_not_written() {
     };
     for name in ["../x", "/x", "", "a//b", "a b", "é", "parsed.json", "inputs.manifest.json", "a/."]
     {
-        let found = reason(&|it| drop(it.outputs.insert(name, b"")));
+        let found = reason(&|it| it.outputs.extend([(name, &b""[..])]));
         assert!(found.starts_with("bad_name"), "{name}: {found}");
     }
     for name in ["..", "removed.json", "stdout.txt", "removed.json/x"] {
-        let found = reason(&|it| drop(it.volatile.insert(name, b"")));
+        let found = reason(&|it| it.volatile.extend([(name, &b""[..])]));
         assert!(found.starts_with("bad_name"), "{name}: {found}");
     }
     let both = reason(&|it| it.outputs.extend([("a", &b""[..]), ("a/b", b"")]));
@@ -329,101 +335,6 @@ fn a_root_of_links_is_no_cabinet() {
         let error = Cabinet::open(place.path()).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     }
-}
-
-#[test]
-fn the_same_rejection_twice_is_no_error_and_another_gets_a_number() {
-    let (_place, root, cabinet) = open();
-    let publish = |rejection: &Rejection| {
-        let staged = cabinet.stage_rejection(rejection).unwrap();
-        let already = staged.already().is_some();
-        let published = staged.publish(Some(SEAL)).unwrap();
-        assert_eq!(already, !published.fresh);
-        let name = published.path.strip_prefix(root.join("evidence")).unwrap();
-        (name.to_str().unwrap().to_owned(), published.fresh)
-    };
-    let mut rejection = Rejection::new("t1", "duplicate_execution");
-    let first = "t1/rejections/ef8554e1d18103d2";
-    assert_eq!(publish(&rejection), (first.to_owned(), true));
-    assert_eq!(publish(&rejection), (first.to_owned(), false));
-    rejection.context.insert("step", 2);
-    assert_eq!(publish(&rejection), (format!("{first}-2"), true));
-    rejection.context.insert("step", 3);
-    assert_eq!(publish(&rejection), (format!("{first}-3"), true));
-    rejection.context.insert("step", 2);
-    assert_eq!(publish(&rejection), (format!("{first}-2"), false));
-    // Two that race for one name: the later one finds the same, or takes the next.
-    rejection.context.insert("step", 4);
-    let (one, same) = (cabinet.stage_rejection(&rejection), cabinet.stage_rejection(&rejection));
-    rejection.context.insert("step", 5);
-    let other = cabinet.stage_rejection(&rejection).unwrap();
-    assert!(one.unwrap().publish(None).unwrap().fresh);
-    let same = same.unwrap().publish(None).unwrap();
-    assert!(!same.fresh && same.path.ends_with("ef8554e1d18103d2-4"));
-    assert!(other.publish(None).unwrap().path.ends_with("ef8554e1d18103d2-5"));
-    assert!(staging_is_empty(&root));
-
-    let files = tree(&root.join("evidence").join(first));
-    let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    let expected = [
-        "attestation.intoto.jsonl",
-        "inclusion.tlog-proof",
-        "manifest.sha256.json",
-        "rejection.json",
-    ];
-    assert_eq!(names, expected);
-    let manifest = Manifest::parse(&files["manifest.sha256.json"]).unwrap();
-    let listed = [("rejection.json".to_owned(), Digest::of(&files["rejection.json"]))];
-    assert_eq!(manifest.files(), &BTreeMap::from(listed));
-}
-
-fn verification() -> Verification {
-    let (spec_sha256, reason) = (Digest::of(b"spec"), "ok".to_owned());
-    Verification { spec_sha256, reason, idempotency_key: None, decisions: Object::new() }
-}
-
-#[test]
-fn one_spec_has_one_verification() {
-    let (_place, root, cabinet) = open();
-    let staged = cabinet.stage_verification(&verification()).unwrap();
-    assert_eq!(staged.spec_sha256(), Some(Digest::of(b"spec")));
-    let mut other = verification();
-    other.reason = "other".to_owned();
-    let racing = cabinet.stage_verification(&other).unwrap();
-    let published = staged.publish(Some(SEAL)).unwrap();
-    let expected = root.join("evidence/verify").join(Digest::of(b"spec").to_string());
-    assert_eq!(published, Published { path: expected.clone(), fresh: true });
-    let again = cabinet.stage_verification(&verification()).unwrap();
-    assert_eq!(again.already(), Some(expected.as_path()));
-    assert!(!again.publish(None).unwrap().fresh);
-    assert!(
-        matches!(cabinet.stage_verification(&other), Err(Error::Collision(path)) if path == expected)
-    );
-    assert!(matches!(racing.publish(None), Err(Error::Collision(_))));
-    let text = std::fs::read_to_string(expected.join("manifest.sha256.json")).unwrap();
-    assert_eq!(text, verification().text().unwrap());
-    assert!(staging_is_empty(&root));
-}
-
-#[test]
-fn a_plan_lies_under_its_digest() {
-    let (_place, root, cabinet) = open();
-    let step = PlanStep {
-        step_id: "s1".to_owned(),
-        role: Role::Envoy,
-        action: ActionClass::ShellExec,
-        task_id: "t1".to_owned(),
-    };
-    let grant =
-        Grant { exec_id: "e1".to_owned(), grant: Permission::ShellExec, targets: Vec::new() };
-    let plan = Plan::new("p1", &[step], &[grant]).unwrap();
-    let path = cabinet.stage_plan(&plan).unwrap().publish(None).unwrap().path;
-    assert_eq!(path, root.join("plan").join(plan.digest().to_string()));
-    let text = std::fs::read(path.join("plan_manifest.sha256.json")).unwrap();
-    assert_eq!(Plan::parse_canonical(&text).unwrap(), plan);
-    assert!(!cabinet.stage_plan(&plan).unwrap().publish(None).unwrap().fresh);
-    std::fs::write(path.join("plan_manifest.sha256.json"), "{}").unwrap();
-    assert!(matches!(cabinet.stage_plan(&plan), Err(Error::Collision(_))));
 }
 
 /// Whoever looks while bundles are published sees each whole or not at all.

@@ -274,8 +274,8 @@ mod tests {
         )) {
             let bytes = bytes.concat();
             let once = CLEAN.redact(&bytes).into_owned();
-            prop_assert_eq!(CLEAN.redact(&once).into_owned(), once.clone());
             prop_assert!(!once.contains(&ESCAPE));
+            prop_assert_eq!(CLEAN.redact(&once).into_owned(), once);
         }
 
         #[test]
