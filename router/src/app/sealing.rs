@@ -26,7 +26,7 @@ impl App {
     #[must_use]
     pub fn sealed_dir(&self) -> Option<PathBuf> {
         let named = self.config().evidence.directory;
-        named.or_else(|| Some(beside(&self.db().ok()?)?.to_owned()))
+        named.or_else(|| beside(&self.db().ok()?))
     }
 
     /// Begins to seal what is done on a store, if it is to be.

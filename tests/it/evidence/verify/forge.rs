@@ -254,7 +254,7 @@ fn what_is_done_to_a_cabinet_is_found() {
         (
             "a bundle renamed",
             |root| {
-                std::fs::rename(root.join("evidence/t1/e1"), root.join("evidence/t1/e9")).unwrap()
+                std::fs::rename(root.join("evidence/t1/e1"), root.join("evidence/t1/e9")).unwrap();
             },
             "misplaced:execution",
         ),
