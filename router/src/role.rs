@@ -1,6 +1,6 @@
 //! Roles and the classes of actions that each may carry out: frozen tables, never configuration.
 //!
-//! [`decide`] is the only judge of a request. The policies of [`export`] are written from the same tables, for those
+//! [`decide()`] is the only judge of a request. The policies of [`export`] are written from the same tables, for those
 //! who have an engine of their own, and [`contract()`] is the document to which all of it is held.
 
 mod contract;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 
-/// The revision of the contract whose role table and conditions [`decide`] holds requests to.
+/// The revision of the contract whose role table and conditions [`decide()`] holds requests to.
 pub const VALIDATES: &str = "1.0.0";
 
 /// The SHA-256 of the canonical text (RFC 8785) of [`table`].
