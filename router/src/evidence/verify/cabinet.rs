@@ -17,8 +17,8 @@ use crate::tlog::{self, Checkpoint, Tree};
 
 /// The directory of the log.
 pub(super) const LOG: &str = "log";
-/// So many bundles are handed to the processors at once.
-const BATCH: usize = 512;
+/// So many bundles are handed to the processors at once; each has an open directory, of which a process may have few.
+const BATCH: usize = 128;
 
 /// How many verdicts there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
