@@ -87,24 +87,38 @@ impl Execution {
     ) {
         let (Some(keeper), Some(case)) = (&around.keeper, case) else { return };
         let given = given(result);
-        if let Err(error) = on_a_thread(keeper, move |keeper| keeper.close_case(case, &given)).await
-        {
-            tracing::error!(%error, "no evidence of a call can be kept");
-            let message = format!("the call was made, and no evidence of it can be kept: {error}");
-            *result = StepResult {
-                step_id: result.step_id.clone(),
-                status: StepStatus::Error,
-                simulated: result.simulated,
-                output: Object::new(),
-                error: Some(StepError {
-                    kind: ErrorKind::Operational,
-                    code: UNWRITABLE.to_owned(),
-                    message,
-                    details: Object::new(),
-                }),
-                signals: None,
+        let (code, message, findings) =
+            match on_a_thread(keeper, move |keeper| keeper.close_case(&case, &given)).await {
+                Ok(findings) if findings.is_empty() => return,
+                Ok(findings) => {
+                    let told = findings.join(", ");
+                    (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no evidence of a call can be kept");
+                    let message =
+                        format!("the call was made, and no evidence of it can be kept: {error}");
+                    (UNWRITABLE, message, Vec::new())
+                }
             };
+        let mut details = Object::new();
+        if !findings.is_empty() {
+            let findings = findings.into_iter().map(Value::from);
+            details.insert("findings", Value::Array(findings.collect()));
         }
+        *result = StepResult {
+            step_id: result.step_id.clone(),
+            status: StepStatus::Error,
+            simulated: result.simulated,
+            output: Object::new(),
+            error: Some(StepError {
+                kind: ErrorKind::Operational,
+                code: code.to_owned(),
+                message,
+                details,
+            }),
+            signals: None,
+        };
     }
 
     /// Keeps that a call in a role was refused, and why. It stays refused also if that cannot be kept.

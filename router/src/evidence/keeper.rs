@@ -106,6 +106,11 @@ impl Keeper {
     /// When that cannot be kept; then it must not be carried out.
     pub fn open_case(&self, acting: Acting) -> Result<Case, KeepError> {
         let task_id = task_id(&acting.run_id);
+        // A process that was killed may have kept evidence of an attempt that nobody else knows of.
+        let attempts = acting.attempt.max(1)..;
+        let mut free = attempts.map(|attempt| exec_id(acting.step, attempt));
+        let exec_id = free.find(|exec_id| !self.cabinet.execution(&task_id, exec_id).exists());
+        let exec_id = exec_id.unwrap_or_default();
         let plan = plan(&task_id, &acting)?;
         let staged = self.cabinet.stage_plan(&plan)?;
         if staged.already().is_none() {
@@ -119,7 +124,7 @@ impl Keeper {
             cmd_argv: acting.command.to_vec(),
             cwd: ".".to_owned(),
             env_allowlist: Vec::new(),
-            exec_id: exec_id(acting.step, acting.attempt),
+            exec_id,
             inputs_manifest_sha256: inputs.digest(),
             kind: Kind::Python,
             note: None,
@@ -144,20 +149,44 @@ impl Keeper {
         Ok(Case { spec, inputs, native: acting.native, sandbox })
     }
 
-    /// Keeps what came of a step: its output in the form of its role, normalized and sealed.
+    /// Keeps what came of a step: its output in the form of its role, normalized and sealed. An output that cannot be
+    /// sealed is kept as a failure; returns what is wrong with it then.
     ///
     /// # Errors
     /// When it cannot be kept.
-    pub fn close_case(&self, case: Case, given: &Given) -> Result<(), KeepError> {
-        let Case { spec, inputs, native, sandbox } = case;
-        let class = spec.fields().action;
-        let value = match given {
-            Given::Output(output) if native => output.clone().into(),
-            _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
+    pub fn close_case(&self, case: &Case, given: &Given) -> Result<Vec<String>, KeepError> {
+        let fits = |given: &Given| -> Result<(Normalized, Output), Findings> {
+            let class = case.spec.fields().action;
+            let value = match given {
+                Given::Output(output) if case.native => output.clone().into(),
+                _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
+            };
+            let normalized = normalize(class.role(), None, Redactor::Nothing, value)?;
+            let output = Output::check_for(&case.spec, normalized.value())?;
+            Ok((normalized, output))
         };
-        let normalized = normalize(class.role(), None, Redactor::Nothing, value)
-            .map_err(|finding| KeepError::Invalid(finding.into()))?;
-        let output = Output::check_for(&spec, normalized.value())?;
+        match fits(given) {
+            Ok(fit) => self.keep(case, given, &fit).map(|()| Vec::new()),
+            Err(findings) => {
+                let findings = findings.reasons();
+                let refused = Given::Error {
+                    code: "ROLE_OUTPUT_INVALID".to_owned(),
+                    message: "the output cannot be sealed".to_owned(),
+                    findings: findings.clone(),
+                };
+                self.keep(case, &refused, &fits(&refused)?)?;
+                Ok(findings)
+            }
+        }
+    }
+
+    fn keep(
+        &self,
+        case: &Case,
+        given: &Given,
+        (normalized, output): &(Normalized, Output),
+    ) -> Result<(), KeepError> {
+        let Case { spec, inputs, sandbox, .. } = case;
         let (outcome, reason) = match given {
             Given::Output(_) if output.ok => (Outcome::Succeeded, "ok".to_owned()),
             Given::Output(_) => (Outcome::Failed, "not_ok".to_owned()),
@@ -168,25 +197,25 @@ impl Keeper {
                 (Outcome::Failed, format!("error:{}", code.to_ascii_lowercase()))
             }
         };
-        let (stdout, stderr) = streams(&normalized);
+        let (stdout, stderr) = streams(normalized);
         let key = spec.digest().to_string();
         let execution = Execution {
             idempotency_key: Some(&key),
             stdout: stdout.as_bytes(),
             stderr: stderr.as_bytes(),
-            parsed: Some(&normalized),
-            ..Execution::new(&spec, &inputs, outcome, &reason)
+            parsed: Some(normalized),
+            ..Execution::new(spec, inputs, outcome, &reason)
         };
         let staged = self.cabinet.stage_execution(&execution)?;
         let facts = ExecutionFacts {
-            spec: &spec,
-            inputs: &inputs,
+            spec,
+            inputs,
             files: staged.files(),
             volatile: staged.volatile(),
             exit_code: output.exit_code,
         };
         let mut environment = environment();
-        environment.insert("sandbox", sandbox);
+        environment.insert("sandbox", sandbox.clone());
         let link = statement::execution(&facts, environment);
         self.seal(staged, seal::Kind::Execution, link)
     }

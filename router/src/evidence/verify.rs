@@ -74,7 +74,14 @@ impl Verifier {
         match walk::open_named(directory) {
             Ok(opened) => {
                 let located = located(directory);
-                self.examine(opened, place, &located)
+                let mut verdict = self.examine(opened, place, &located);
+                if verdict.kind == Kind::Plan && !self.options.hashes_only {
+                    // The executions of a cabinet vouch for its plans; nobody vouches for one alone.
+                    let message =
+                        "a plan has no seal of its own; verify the cabinet that it lies in";
+                    verdict.findings.push(Finding::new(Reason::NoSeal, "", message));
+                }
+                verdict
             }
             Err(error) => self.refused(place, &error),
         }

@@ -12,7 +12,7 @@ use crate::attest::{Envelope, IN_TOTO};
 use crate::digest::Digest;
 use crate::files::{self, Mark};
 use crate::key::SigningKey;
-use crate::tlog::{Log, Tree};
+use crate::tlog::{Checkpoint, Log, Tree};
 
 /// Something to be sealed: what it is, and the bytes of the statement about it.
 #[derive(Debug)]
@@ -60,6 +60,20 @@ impl Desk {
     /// Says whether this is still what the directory of keys has.
     pub(super) fn is_current(&self, keys: &Keys) -> bool {
         self.mark.is_some() && files::mark(&keys.trust_path()) == self.mark
+    }
+
+    /// Returns the checkpoint of the log.
+    pub(super) fn checkpoint(&self) -> Arc<Checkpoint> {
+        Arc::new(self.log.checkpoint())
+    }
+
+    /// Shows that the log continues that of a checkpoint.
+    pub(super) fn continues(&self, seen: &Checkpoint) -> Result<(), Error> {
+        let tree = Tree::open(self.log.directory())?;
+        if tree.size() < seen.size {
+            return Err(Error::RolledBack { size: tree.size(), seen: seen.size });
+        }
+        Ok(tree.holds(seen)?)
     }
 
     /// Returns how many entries the log has.

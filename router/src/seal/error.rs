@@ -64,6 +64,14 @@ pub enum Error {
         /// The entry that replaced a key.
         index: u64,
     },
+    /// An older log was put in the place of the one that was here.
+    #[error("the log has {size} entries, and it had {seen}: an older copy was put in its place")]
+    RolledBack {
+        /// How many entries it has.
+        size: u64,
+        /// How many were seen.
+        seen: u64,
+    },
     /// A file has another key than is trusted.
     #[error("{}: it is the key {found}, and trusted is {expected}", visible(&path.to_string_lossy()))]
     OtherKey {
@@ -124,6 +132,9 @@ impl Error {
             Self::Origin { .. } => "use the name that the log has, or begin another log elsewhere",
             Self::LogIsGone { .. } => {
                 "restore the log from a copy; to begin another, use another directory"
+            }
+            Self::RolledBack { .. } => {
+                "put the log back as it was: two histories of one log are a lie that this program does not sign"
             }
             Self::Checkpoint { .. } | Self::Succession { .. } | Self::Behind { .. } => {
                 "trust.json and the log do not belong together: restore both from the same copy"

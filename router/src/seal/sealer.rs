@@ -92,7 +92,8 @@ impl Sealer {
         let trust = Mutex::new(Arc::clone(&desk.trust));
         let shared = Arc::new(Shared { trust, appends: AtomicU64::new(0) });
         let (queue, jobs) = sync_channel(WAITING);
-        let worker = Worker { keys, desk: Some(desk), shared: Arc::clone(&shared) };
+        let seen = desk.checkpoint();
+        let worker = Worker { keys, desk: Some(desk), seen, shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new().name("sealer".to_owned());
         let thread = thread.spawn(move || worker.work(&jobs)).map_err(Error::file(root))?;
         Ok(Self { root: root.to_owned(), shared, queue: Some(queue), thread: Some(thread) })
@@ -174,6 +175,8 @@ struct Worker {
     keys: Keys,
     /// None after something failed: then everything is read again.
     desk: Option<Desk>,
+    /// The last checkpoint that was signed or seen here: whatever is opened again has to continue it.
+    seen: Arc<Checkpoint>,
     shared: Arc<Shared>,
 }
 
@@ -222,6 +225,8 @@ impl Worker {
             Some(desk) if desk.is_current(&self.keys) => desk,
             _ => {
                 let desk = Desk::open(&self.keys, self.keys.trust()?)?;
+                // Who put an older log back gets no second history signed.
+                desk.continues(&self.seen)?;
                 let mut trust = self.shared.trust.lock().unwrap_or_else(PoisonError::into_inner);
                 *trust = Arc::clone(&desk.trust);
                 desk
@@ -229,6 +234,9 @@ impl Worker {
         };
         let seals = desk.seal(items)?;
         self.shared.appends.fetch_add(1, Ordering::Relaxed);
+        if let Some(seal) = seals.last() {
+            self.seen = Arc::clone(&seal.checkpoint);
+        }
         self.desk = Some(desk);
         Ok(seals)
     }

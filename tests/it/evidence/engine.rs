@@ -1,12 +1,17 @@
 //! What the engine seals: steps that are carried out in a role, and whole runs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use nexus_router::access::{NewToken, Scope};
 use nexus_router::digest::Digest;
+use nexus_router::evidence::{Acting, Given, Keeper};
+use nexus_router::json::Object;
+use nexus_router::metrics::Metrics;
 use nexus_router::notary;
-use nexus_router::role::Role;
-use nexus_router::seal::{Trust, trust_path};
+use nexus_router::role::{ActionClass, Role};
+use nexus_router::seal::{Sealer, Trust, trust_path};
 use serde_json::{Value, json};
 
 use crate::daemon::support::{Daemon, Stage, plan, until};
@@ -347,4 +352,82 @@ fn what_cannot_be_shown_later_is_not_done() {
     bundle(&daemon, other["run"]["run_id"].as_str().unwrap());
     let (code, verdict) = verified(&daemon);
     assert_eq!(code, 0, "{verdict:#}");
+}
+
+#[test]
+fn an_output_that_cannot_be_sealed_is_a_failure_with_evidence() {
+    let daemon = stage().start(&[]);
+    let mut request = plan("echo", "greeter", "hello");
+    // Programs disagree about such an integer, so no canonical text has it.
+    request["plan_override"][0]["call"]["args"] = json!({ "n": 9_007_199_254_740_993_i64 });
+    let run = daemon.post("/v1/runs", &request).by("scout").ok();
+    assert_eq!(run["results"][0]["error"]["code"], "ROLE_OUTPUT_INVALID", "{run}");
+    let task = sealed(&daemon).join("evidence").join(run["run"]["run_id"].as_str().unwrap());
+    let summary = read(&task.join("step-1/run_summary.json"));
+    assert_eq!(summary["outcome"], "FAILED");
+    let reason = summary["reason"].as_str().unwrap();
+    assert!(reason.starts_with("inexact_number:"), "{reason}");
+    assert_eq!(verified(&daemon).0, 0);
+}
+
+#[test]
+fn a_second_attempt_has_evidence_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let sealer = Arc::new(Sealer::open(place.path()).unwrap());
+    let keeper = Keeper::open(place.path(), sealer, Metrics::default()).unwrap();
+    let acting = || Acting {
+        run_id: "run".to_owned(),
+        step: 1,
+        attempt: 1,
+        class: ActionClass::DataLookup,
+        command: ["a", "t", "m"].map(str::to_owned),
+        call: Object::new(),
+        native: false,
+        library: None,
+        interface: None,
+        timeout: Duration::from_secs(1),
+        plan: vec![(1, ActionClass::DataLookup)],
+        isolation: "inline",
+        grants: Object::new(),
+        caller: None,
+    };
+    for exec_id in ["step-1", "step-1-2", "step-1-3"] {
+        let case = keeper.open_case(acting()).unwrap();
+        assert_eq!(keeper.close_case(&case, &Given::Output(Object::new())).unwrap().len(), 0);
+        assert!(place.path().join("evidence/run").join(exec_id).is_dir(), "{exec_id}");
+    }
+}
+
+#[test]
+fn an_older_log_that_is_put_back_is_not_continued() {
+    let daemon = stage().start(&[]);
+    let call = || daemon.post("/v1/runs", &plan("echo", "greeter", "hello")).by("scout").ok();
+    let seals = |count: f64| {
+        until("the seals", || (daemon.metric("nexus_router_seals_total") >= count).then_some(()));
+    };
+    let (log, old) = (sealed(&daemon).join("log"), daemon.stage.path("old"));
+    assert_eq!(call()["status"], "COMPLETED");
+    seals(3.0);
+    copy(&log, &old);
+    assert_eq!(call()["status"], "COMPLETED");
+    seals(6.0);
+    std::fs::remove_dir_all(&log).unwrap();
+    copy(&old, &log);
+    for _ in 0..3 {
+        let run = call();
+        assert_eq!(run["results"][0]["error"]["code"], "EVIDENCE_UNWRITABLE", "{run}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

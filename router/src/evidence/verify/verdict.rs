@@ -160,6 +160,8 @@ reasons! {
     FileTooLarge "file_too_large" Unclear,
     /// It is none of the things that can be verified.
     Unrecognized "unrecognized" Unclear,
+    /// It is of a kind that carries no seal of its own.
+    NoSeal "no_seal" Unclear,
     /// There is nothing to verify.
     Nothing "nothing" Unclear,
     /// No keys are given that could be trusted.
