@@ -1,6 +1,7 @@
 //! Evidence: sealed executions and runs, from their bytes to the verdict about them.
 
 mod bundles;
+mod crashes;
 mod engine;
 mod log;
 mod seals;

@@ -16,6 +16,7 @@ use super::name;
 use super::normalize::{Normalized, Redactor};
 use super::output::Output;
 use super::plan::Plan;
+use super::promise::{self, Leftover};
 use super::rejection::Rejection;
 use super::spec::ExecutionSpec;
 use super::staged::{Staged, StagedKind, Target};
@@ -114,6 +115,7 @@ impl<'a> Execution<'a> {
 pub struct Cabinet {
     shared: Arc<Shared>,
     swept: usize,
+    left: Vec<Leftover>,
 }
 
 /// The open directories of a cabinet.
@@ -150,14 +152,20 @@ impl Cabinet {
             staging: part(STAGING)?,
         };
         directory.sync().map_err(failed(""))?;
-        let swept = sweep(&shared.staging).map_err(failed(STAGING))?;
-        Ok(Self { shared: Arc::new(shared), swept })
+        let shared = Arc::new(shared);
+        let (swept, left) = sweep(&shared).map_err(failed(STAGING))?;
+        Ok(Self { shared, swept, left })
     }
 
     /// Returns how many leftovers were swept away when it was opened.
     #[must_use]
     pub const fn swept(&self) -> usize {
         self.swept
+    }
+
+    /// Takes what dead processes promised to seal; whoever has the keys finishes it. What is not finished stays.
+    pub fn take_leftovers(&mut self) -> Vec<Leftover> {
+        std::mem::take(&mut self.left)
     }
 
     /// Returns the directory of all evidence.
@@ -307,8 +315,9 @@ impl Cabinet {
     }
 }
 
-/// Removes what nobody holds from the staging directory.
-fn sweep(staging: &Directory) -> io::Result<usize> {
+/// Removes what nobody holds from the staging directory, but for what was promised to be sealed.
+fn sweep(shared: &Arc<Shared>) -> io::Result<(usize, Vec<Leftover>)> {
+    let staging = &shared.staging;
     // Nobody may be between making a directory and holding it meanwhile.
     let alone = staging.again()?;
     let mut tries = 0;
@@ -316,23 +325,23 @@ fn sweep(staging: &Directory) -> io::Result<usize> {
         tries += 1;
         if tries > 100 {
             // What is left does no harm, and is swept the next time.
-            return Ok(0);
+            return Ok((0, Vec::new()));
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let mut swept = 0;
-    for (name, directory) in staging.names(MOST_SWEPT)? {
-        let left = directory
-            && match staging.enter(&name) {
-                Ok(inside) => inside.seize()?,
-                Err(_) => false,
-            };
-        // A leftover that cannot be removed is in nobody's way.
-        if left && staging.remove(&name).is_ok() {
-            swept += 1;
+    let (mut swept, mut left) = (0, Vec::new());
+    for (name, _) in staging.names(MOST_SWEPT)?.into_iter().filter(|(_, directory)| *directory) {
+        let Ok(inside) = staging.enter(&name) else { continue };
+        if !inside.seize()? {
+            continue;
+        }
+        match promise::take_up(shared, &name, inside) {
+            Some(leftover) => left.push(leftover),
+            // One that cannot be removed is in nobody's way.
+            None => swept += usize::from(staging.remove(&name).is_ok()),
         }
     }
-    Ok(swept)
+    Ok((swept, left))
 }
 
 /// Opening a cabinet takes no longer than this many leftovers.

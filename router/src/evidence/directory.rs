@@ -159,6 +159,14 @@ impl Directory {
         Ok(names)
     }
 
+    /// Removes a file from this directory, if it is there.
+    pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.0, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Removes a directory in this one with all that is in it.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         self.remove_at(name, DEEPEST)

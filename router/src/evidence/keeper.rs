@@ -10,14 +10,15 @@ use super::inputs::Inputs;
 use super::normalize::{self, Normalized, Redactor, normalize};
 use super::output::Output;
 use super::plan::{Plan, PlanStep};
+use super::promise::Leftover;
 use super::rejection::Rejection;
 use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
-use super::staged::{SealFiles, Staged};
+use super::staged::{SealFiles, Staged, StagedKind};
 use super::statement::{self, ExecutionFacts};
 use super::summary::Outcome;
 use super::verification::Verification;
 use super::wrap::{Given, wrap};
-use crate::attest::Link;
+use crate::attest::{Link, Statement};
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 use crate::metrics::Metrics;
@@ -92,12 +93,33 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Opens the cabinet.
+    /// Opens the cabinet, and finishes what a process left that was killed while it sealed.
     ///
     /// # Errors
     /// When its directories cannot be made.
     pub fn open(root: &Path, sealer: Arc<Sealer>, metrics: Metrics) -> Result<Self, KeepError> {
-        Ok(Self { cabinet: Cabinet::open(root)?, sealer, metrics })
+        let mut cabinet = Cabinet::open(root)?;
+        let left = cabinet.take_leftovers();
+        let keeper = Self { cabinet, sealer, metrics };
+        for leftover in left {
+            match keeper.finish(leftover) {
+                Ok(()) => tracing::info!("evidence that was left without its seal has one now"),
+                Err(error) => tracing::error!(%error, "evidence stays without its seal for now"),
+            }
+        }
+        Ok(keeper)
+    }
+
+    /// Seals what was left, if it has no seal, and gives it its place. If its process was killed after the append, the
+    /// log has the same entry twice, which says nothing else than once.
+    fn finish(&self, leftover: Leftover) -> Result<(), KeepError> {
+        let Leftover { staged, statement } = leftover;
+        let Some(bytes) = statement else {
+            staged.publish(None)?;
+            return Ok(());
+        };
+        let statement = Statement::parse(&bytes).map_err(seal::Error::from)?;
+        self.seal_staged(staged, &statement)
     }
 
     /// Puts on record that a step may be carried out: its spec, the plan it belongs to, and the decision.
@@ -142,7 +164,7 @@ impl Keeper {
         };
         let staged = self.cabinet.stage_verification(&verification)?;
         let link = statement::verification(&verification, environment());
-        self.seal(staged, seal::Kind::Verification, link)?;
+        self.seal(staged, link)?;
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
@@ -217,7 +239,7 @@ impl Keeper {
         let mut environment = environment();
         environment.insert("sandbox", sandbox.clone());
         let link = statement::execution(&facts, environment);
-        self.seal(staged, seal::Kind::Execution, link)
+        self.seal(staged, link)
     }
 
     /// Keeps that something was refused. The same refusal again is there already.
@@ -227,19 +249,39 @@ impl Keeper {
     pub fn reject(&self, rejection: &Rejection) -> Result<(), KeepError> {
         let staged = self.cabinet.stage_rejection(rejection)?;
         let link = statement::rejection(rejection, environment());
-        self.seal(staged, seal::Kind::Rejection, link)
+        self.seal(staged, link)
     }
 
-    fn seal(&self, staged: Staged, kind: seal::Kind, link: Link) -> Result<(), KeepError> {
+    fn seal(&self, mut staged: Staged, link: Link) -> Result<(), KeepError> {
         if staged.already().is_some() {
             return Ok(());
         }
+        let statement = statement::about(&staged, link);
+        let bytes = statement.to_bytes().map_err(seal::Error::from)?;
+        staged.promise(&bytes)?;
+        self.seal_staged(staged, &statement)
+    }
+
+    fn seal_staged(&self, staged: Staged, statement: &Statement) -> Result<(), KeepError> {
+        let kind = match staged.kind() {
+            StagedKind::Execution => seal::Kind::Execution,
+            StagedKind::Rejection => seal::Kind::Rejection,
+            StagedKind::Verification => seal::Kind::Verification,
+            StagedKind::Plan => return Ok(()),
+        };
         let (manifest_sha256, spec_sha256) = (staged.manifest_sha256(), staged.spec_sha256());
         let leaf = Leaf { kind, manifest_sha256, spec_sha256 };
-        let statement = statement::about(&staged, link);
-        let sealed = self.sealer.seal(leaf, &statement).inspect_err(|_| {
-            self.metrics.seals_failed();
-        })?;
+        let sealed = match self.sealer.seal(leaf, statement) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.metrics.seals_failed();
+                // What was executed is kept until it can be sealed; of what is refused nothing need stay.
+                if kind != seal::Kind::Execution {
+                    staged.withdraw();
+                }
+                return Err(error.into());
+            }
+        };
         let files = SealFiles { attestation: &sealed.attestation, proof: &sealed.proof };
         staged.publish(Some(files))?;
         self.metrics.seals(1);

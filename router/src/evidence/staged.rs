@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::cabinet::{EVIDENCE, Error, PLANS, REJECTIONS, STAGING, Shared, VERIFY};
 use super::directory::{Directory, Renamed};
 use super::manifest::{self, Manifest};
+use super::promise::STATEMENT;
 use super::settle::{Batch, Part};
 use crate::digest::Digest;
 use crate::id;
@@ -65,6 +66,8 @@ pub struct Staged {
     directories: BTreeSet<String>,
     /// The directory in which was written last.
     last: Option<(String, Directory)>,
+    /// Whether it outlasts this process until it is sealed and has its place.
+    promised: bool,
     /// The files inside it, which are not durable yet. None is kept open, for many may be staged at once.
     written: Vec<String>,
     pub(super) subjects: Vec<(&'static str, Digest)>,
@@ -90,6 +93,7 @@ impl Staged {
             already: None,
             directories: BTreeSet::new(),
             last: None,
+            promised: false,
             written: Vec::new(),
             subjects: Vec::new(),
             spec_sha256: None,
@@ -116,6 +120,47 @@ impl Staged {
             staged.make(manifest::OUTPUTS)?;
         }
         Ok(staged)
+    }
+
+    /// Takes up what another process left.
+    pub(super) fn left(
+        shared: &Arc<Shared>,
+        (kind, target): (StagedKind, Target),
+        (name, held): (&str, Directory),
+        (subjects, spec_sha256): (Vec<(&'static str, Digest)>, Option<Digest>),
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            kind,
+            target,
+            place: Some((name.to_owned(), held)),
+            already: None,
+            directories: BTreeSet::new(),
+            last: None,
+            promised: true,
+            written: Vec::new(),
+            subjects,
+            spec_sha256,
+            files: Manifest::default(),
+            volatile: BTreeMap::new(),
+        }
+    }
+
+    /// Opens the directory in which it is staged.
+    pub(super) fn staging(&self) -> io::Result<Directory> {
+        self.shared.staging.again()
+    }
+
+    /// Takes note that everything is durable, and that it outlasts this process.
+    pub(super) fn promised(&mut self) {
+        self.written.clear();
+        self.directories.clear();
+        self.promised = true;
+    }
+
+    /// Takes the promise back: nothing of it stays.
+    pub fn withdraw(mut self) {
+        self.promised = false;
     }
 
     /// Returns what kind of evidence it is.
@@ -241,7 +286,7 @@ impl Staged {
     }
 
     /// Tells everything inside that has to become durable.
-    fn parts(&self, tell: &mut dyn FnMut(io::Result<Part>)) {
+    pub(super) fn parts(&self, tell: &mut dyn FnMut(io::Result<Part>)) {
         let Some((_, directory)) = &self.place else { return };
         let mut last: Option<(&str, Directory)> = None;
         for name in &self.written {
@@ -275,9 +320,15 @@ impl Staged {
         let Some((name, held)) = self.place.take() else {
             return Err(Error::Exists(self.shared.root.clone()));
         };
-        let result = self.rename(&name);
-        if !matches!(&result, Ok((Published { fresh: true, .. }, _))) {
-            // Whatever it was, nothing of it stays.
+        let ready = held.unlink(STATEMENT).map_err(|source| self.failed(STATEMENT, source));
+        let result = ready.and_then(|()| self.rename(&name));
+        let stays = match &result {
+            Ok((Published { fresh, .. }, _)) => *fresh,
+            Err(Error::Exists(_) | Error::Collision(_) | Error::TooMany { .. }) => false,
+            // What was promised is finished when the cabinet is opened next.
+            Err(_) => self.promised,
+        };
+        if !stays {
             drop(self.shared.staging.remove(&name));
         }
         drop(held);
@@ -401,7 +452,7 @@ impl Staged {
         }
     }
 
-    fn failed(&self, name: &str, source: io::Error) -> Error {
+    pub(super) fn failed(&self, name: &str, source: io::Error) -> Error {
         Error::File { path: self.shared.root.join(STAGING).join(name), source }
     }
 }
@@ -409,8 +460,10 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if let Some((name, held)) = self.place.take() {
-            // What cannot be removed now is swept when the cabinet is opened next.
-            drop(self.shared.staging.remove(&name));
+            if !self.promised {
+                // What cannot be removed now is swept when the cabinet is opened next.
+                drop(self.shared.staging.remove(&name));
+            }
             drop(held);
         }
     }

@@ -71,7 +71,8 @@ struct Ledger {
     /// Whoever seals meanwhile makes the log longer: what it had at first is what every bundle must be there of.
     first: Checkpoint,
     claimed: Vec<bool>,
-    /// What is claimed, for entries that say the same as another: a rejection that two processes sealed is there once.
+    /// What is claimed, for entries that say the same as another: what two processes sealed, or one whose predecessor was
+    /// killed, is there once.
     hashes: HashSet<Digest>,
     /// The last tree that was seen to be a beginning of this one.
     beginning: Option<(u64, Digest)>,
@@ -312,9 +313,7 @@ impl Ledger {
         match usize::try_from(leaf).ok().and_then(|leaf| self.claimed.get_mut(leaf)) {
             Some(claimed) if there => {
                 *claimed = true;
-                if verdict.kind != Kind::Execution {
-                    self.hashes.insert(hash);
-                }
+                self.hashes.insert(hash);
             }
             _ => {
                 let message = format!("entry {leaf} of the log is not about it");
