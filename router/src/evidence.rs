@@ -15,6 +15,7 @@ pub mod manifest;
 pub mod name;
 pub mod normalize;
 pub mod output;
+mod placing;
 pub mod plan;
 mod promise;
 mod reader;

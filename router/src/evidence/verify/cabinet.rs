@@ -1,6 +1,6 @@
 //! The examination of a whole cabinet: every bundle, the log, and whether each has what the other tells of.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,17 +109,21 @@ impl Verifier {
             (Some(trust), false) => Ledger::open(&root.join(LOG), trust, since, &mut log),
         };
         let mut found = 0;
+        let mut plans = Plans::default();
         let mut judged = |verdicts: Vec<Verdict>| {
             for mut verdict in verdicts {
                 if let Some(ledger) = &mut ledger {
                     ledger.claim(&mut verdict);
                 }
-                found += usize::from(verdict.kind != Kind::Plan);
-                each(&verdict);
+                if let Some(verdict) = plans.look(verdict) {
+                    found += 1;
+                    each(&verdict);
+                }
             }
         };
         let mut workers = Workers::new(self);
         workers.walk(opened.as_fd(), &mut cabinet.findings, &mut judged);
+        plans.tell(&mut cabinet.findings, each);
         let entries = ledger.as_ref().map_or(0, |ledger| ledger.first.size);
         if let Some(ledger) = &mut ledger {
             let mut missing = ledger.unclaimed();
@@ -141,6 +145,44 @@ impl Verifier {
         }
         let log = (!self.options.hashes_only).then_some(log);
         Report { cabinet, log, entries }
+    }
+}
+
+/// The plans of a cabinet, for which only the executions that name them vouch.
+#[derive(Default)]
+struct Plans {
+    named: HashSet<Digest>,
+    there: HashMap<Digest, Verdict>,
+}
+
+impl Plans {
+    /// Takes note of a plan that is named, and keeps those that are there; returns everything else.
+    fn look(&mut self, verdict: Verdict) -> Option<Verdict> {
+        match (verdict.kind, verdict.plan_sha256) {
+            (Kind::Plan, Some(plan)) if verdict.standing() == Standing::Genuine => {
+                self.there.insert(plan, verdict);
+                return None;
+            }
+            (Kind::Execution, Some(plan)) if verdict.standing() == Standing::Genuine => {
+                self.named.insert(plan);
+            }
+            _ => {}
+        }
+        Some(verdict)
+    }
+
+    /// Tells the verdicts about plans that are named, and which of those are not there. One that nobody names was made
+    /// for an execution that never came, or by anybody: nothing is said of it.
+    fn tell(self, findings: &mut Findings, each: &mut dyn FnMut(&Verdict)) {
+        for plan in self.named {
+            match self.there.get(&plan) {
+                Some(verdict) => each(verdict),
+                None => {
+                    let message = "an execution names this plan, and it is not there";
+                    findings.tell(Reason::Missing, &format!("plan/{plan}"), message);
+                }
+            }
+        }
     }
 }
 

@@ -44,6 +44,7 @@ pub(super) fn examine(exam: &mut Exam) -> Option<Claim> {
     exam.verdict.exec_id = Some(fields.exec_id.clone());
     exam.named(vec![fields.task_id.clone(), fields.exec_id.clone()]);
     invariants(exam, &spec, &summary, &inputs);
+    exam.verdict.plan_sha256 = inputs.get(Inputs::PLAN);
     exam.checked("documents");
     role_of(exam, &inputs);
     let redactor = redactor(exam, &inputs);

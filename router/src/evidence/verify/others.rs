@@ -55,7 +55,9 @@ pub(super) fn plan(exam: &mut Exam) -> Option<Claim> {
     let plan = exam.document(PLAN, Plan::parse_canonical);
     exam.closed(&Manifest::default(), &[PLAN], false, |_| false);
     exam.directories(&[]);
-    exam.named(vec![plan?.digest().to_string()]);
+    let digest = plan?.digest();
+    exam.verdict.plan_sha256 = Some(digest);
+    exam.named(vec![digest.to_string()]);
     exam.checked("documents");
     None
 }

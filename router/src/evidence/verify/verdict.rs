@@ -276,6 +276,8 @@ pub struct Verdict {
     pub rests_on: Option<Basis>,
     /// The leaf of the log that this bundle claims, by its hash.
     pub(super) leaf_hash: Option<Digest>,
+    /// The plan that an execution names, or that this is.
+    pub(super) plan_sha256: Option<Digest>,
 }
 
 impl Verdict {
@@ -291,6 +293,7 @@ impl Verdict {
             manifest_sha256: None,
             rests_on: None,
             leaf_hash: None,
+            plan_sha256: None,
         }
     }
 
