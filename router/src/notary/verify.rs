@@ -22,6 +22,9 @@ pub enum Broken {
     /// It has members that no bundle has.
     #[error("it has the member {0:?}, which no bundle has and nothing vouches for")]
     Strange(String),
+    /// A member is missing that every sealed bundle has.
+    #[error("the member {0:?} is missing, which every sealed bundle has")]
+    Missing(&'static str),
     /// It has no seal.
     #[error("it has no seal: {0:?} is missing")]
     Unsealed(&'static str),
@@ -43,6 +46,7 @@ impl Broken {
             Self::Bundle(bundle::Error::ChainMismatch { .. }) => (Reason::HashMismatch, "chain"),
             Self::Bundle(_) => (Reason::Malformed, ""),
             Self::Strange(_) => (Reason::Unlisted, ""),
+            Self::Missing(name) => (Reason::Missing, *name),
             Self::Unsealed(_) => (Reason::Unsealed, ""),
             Self::Other(_) => (Reason::StatementMismatch, "attestation"),
             Self::Seal(broken) => {
@@ -103,6 +107,11 @@ pub fn verify(bytes: &[u8], trust: &Trust) -> Result<Verified, Broken> {
     let content = bundle::content(&value)?;
     if let Some(name) = content.strange.first() {
         return Err(Broken::Strange(name.clone()));
+    }
+    let missing =
+        ["exported_at", "digests", "chain"].into_iter().find(|name| value.get(name).is_none());
+    if let Some(name) = missing {
+        return Err(Broken::Missing(name));
     }
     let attestation = value.get("attestation").ok_or(Broken::Unsealed("attestation"))?;
     let proof = value.get("proof").and_then(Value::as_str).ok_or(Broken::Unsealed("proof"))?;
