@@ -30,7 +30,7 @@ if [ $# -lt 1 ] || [ $# -gt 2 ] || [ -z "$name" ]; then
     printf 'usage: sh verify.sh BUNDLE [TRUST]\n' >&2
     exit 2
 fi
-for tool in jq sha256sum openssl base64 find sort cmp mktemp od; do
+for tool in jq sha256sum openssl base64 find sort cmp mktemp od tr sed grep head tail cut; do
     command -v "$tool" >/dev/null 2>&1 || unsure "there is no $tool here; install it"
 done
 openssl pkeyutl -help 2>&1 | grep -q -e '-rawin' || unsure "this openssl cannot verify Ed25519; it takes version 3"
@@ -48,7 +48,7 @@ digest() { sha256sum <"$1" | cut -d ' ' -f 1; }
 bytes() { wc -c <"$1" | tr -d ' '; }
 is_number() {
     # Few enough digits for the arithmetic of every shell.
-    case $1 in '' | *[!0-9]* | 0?* | ????????????????*) return 1 ;; esac
+    case $1 in '' | *[!0-9]* | 0?* | ?????????????????*) return 1 ;; esac
 }
 # decode TEXT FILE: base64, in the one spelling that encoding gives.
 decode() {
@@ -69,8 +69,38 @@ says() {
     shift 2
     jq -e "$@" "$filter" "$file" >/dev/null 2>&1
 }
+# twice FILE: whether a document has a member twice. Programs disagree about what that means.
+twice() {
+    [ -n "$(jq -c --stream 'if length == 2 then .[0] else .[0][:-1] end' "$1" 2>/dev/null | sort | uniq -d | head -n 1)" ]
+}
+# exact FILE: whether jq reads a document as everybody does: it is UTF-8 without a mark in front, no member is there twice,
+# and outside of its strings, which have no control characters, are no numbers but integers as they are written.
+exact() {
+    jq -Rsj . "$1" 2>/dev/null | cmp -s - "$1" && ! twice "$1" || return 1
+    tr '\000\011\012\015' '\001\001\001\001' <"$1" |
+        sed -e 's/\\\\//g' -e 's/\\"//g' -e "s/\"[^\"$(printf '\001-\037')]*\"//g" >"$work/bare"
+    ! grep -q -e "[^][{}:,0-9nul $(printf '\001')]" -e '^0[0-9]' -e '[^0-9]0[0-9]' "$work/bare"
+}
 
 # --- What is trusted ------------------------------------------------------------------------------------------------
+# What a trust.json is: nothing else is in it; the ranges of keys begin with 0, have no gaps, and the last is open; no key is
+# there twice; each key that replaces another does so by an entry of its own.
+TRUST='def text($form): type == "string" and test($form) and (contains("\ufffd") | not);
+    def number: type == "number" and . == floor and . >= 0 and . < 9007199254740992;
+    def ranges(low; high): all(.[]; (low | number) and (high | . == null or number) and (high == null or high >= low))
+        and reduce .[] as $key (0; if . != null and . == ($key | low) then $key | high | if . == null then null else . + 1 end
+            else -1 end) == null;
+    def once: length == (unique | length);
+    def trust: keys == ["attestation_keys", "log_keys", "origin", "version"] and .version == 1
+        and (.origin | text("\\A[^\\s+\\x00-\\x1f]+\\z"))
+        and all(.attestation_keys, .log_keys; type == "array" and all(.[]; .pem | type == "string"))
+        and all(.attestation_keys[]; keys == ["first_leaf", "keyid", "last_leaf", "pem"]
+            and (.keyid | text("\\A[0-9a-f]{64}\\z")))
+        and all(.log_keys[]; keys == ["first_size", "last_size", "pem", "vkey"] and (.vkey | utf8bytelength <= 4096
+            and text("\\A[^\\s+\\x00-\\x1f]+\\+[0-9a-f]{8}\\+[A-Za-z0-9+/]{44}\\z")))
+        and (.attestation_keys | ranges(.first_leaf; .last_leaf)) and (.log_keys | ranges(.first_size; .last_size))
+        and ([.attestation_keys[], .log_keys[] | .pem] | once)
+        and ([.attestation_keys[].first_leaf, .log_keys[].first_size | select(. > 0)] | once);'
 # Leaves attestation.N.pem and log.N.pem in $work, each with the first and last number it is good for in a file .range.
 take_trust() {
     place=$(located "${1:-$(dirname -- "$0")}")
@@ -81,8 +111,7 @@ take_trust() {
     origin=
     if [ -n "$list" ]; then
         [ "$(bytes "$list")" -le 4194304 ] || unsure "$list is too long for a trust.json"
-        says "$list" '.version == 1 and (.origin | type == "string") and
-            all(.attestation_keys[], .log_keys[]; .pem | type == "string")' || unsure "$list is no trust.json"
+        says "$list" "$TRUST"' length == 1 and (.[0] | trust)' -s && exact "$list" || unsure "$list is no trust.json"
         origin=$(jq -r .origin "$list")
         keys_of attestation_keys attestation first_leaf last_leaf
         keys_of log_keys log first_size last_size
@@ -103,6 +132,8 @@ take_trust() {
             openssl pkey -pubin -in "$key" -outform DER -out "${key%.pem}.der" 2>/dev/null &&
                 [ "$(head -c 12 "${key%.pem}.der" | od -An -tx1 | tr -d ' \n')" = 302a300506032b6570032100 ] ||
                 unsure "a trusted $kind key is no Ed25519 key"
+            [ -z "$list" ] || named "${key%.pem}" ||
+                unsure "$list is no trust.json: a $kind key is not the one that it is said to be"
         done
     done
 }
@@ -111,10 +142,25 @@ keys_of() {
     is_number "$count" && [ "$count" -gt 0 ] && [ "$count" -le 10000 ] || unsure "$list has no $1"
     at=0
     while [ "$at" -lt "$count" ]; do
-        jq -r ".$1[$at].pem" "$list" >"$work/$2.$at.pem"
+        jq -j ".$1[$at].pem" "$list" >"$work/$2.$at.pem"
+        jq -r ".$1[$at] | .keyid // .vkey" "$list" >"$work/$2.$at.name"
         jq -r ".$1[$at] | \"\(.$3) \(.$4)\"" "$list" >"$work/$2.$at.range"
         at=$((at + 1))
     done
+}
+# named KEY: whether the PEM text of a key is the one that is written of it, and its name follows from it.
+named() {
+    { echo '-----BEGIN PUBLIC KEY-----'; base64 <"$1.der" | tr -d '\n'; printf '\n%s\n' '-----END PUBLIC KEY-----'; } |
+        cmp -s - "$1.pem" || return 1
+    case $kind in
+        attestation) digest "$1.der" ;;
+        log)
+            printf '%s+' "$origin"
+            { printf '%s\n\001' "$origin"; tail -c 32 "$1.der"; } | sha256sum | cut -c 1-8 | tr '\n' +
+            { printf '\001'; tail -c 32 "$1.der"; } | base64 | tr -d '\n'
+            echo
+            ;;
+    esac | cmp -s - "$1.name"
 }
 # signed_by KIND NUMBER MESSAGE SIGNATURE: finds the key that is good for the number and signed the message.
 signed_by() {
@@ -137,6 +183,10 @@ open_envelope() {
     says "$1" '(keys == ["payload", "payloadType", "signatures"]) and (.signatures | length == 1)
         and (.signatures[0] | keys == ["keyid", "sig"]) and .payloadType == $type' --arg type "$IN_TOTO" ||
         broken "the attestation is no DSSE envelope of an in-toto statement with one signature"
+    # A shell would drop what must not be there.
+    says "$1" 'all(.payload, .signatures[0].sig; type == "string" and (test("[^A-Za-z0-9+/=]") | not))
+        and (.signatures[0].keyid | type == "string" and test("\\A[0-9a-f]{64}\\z"))' ||
+        broken "the payload or the signature of the attestation is no base64, or its keyid no digest"
     decode "$(jq -r .payload "$1")" "$work/payload" || broken "the payload of the attestation is no base64"
     decode "$(jq -r '.signatures[0].sig' "$1")" "$work/signature" && [ "$(bytes "$work/signature")" -eq 64 ] ||
         broken "the signature of the attestation is no base64 of 64 bytes"
@@ -328,36 +378,75 @@ check_verification() {
     subject manifest.sha256.json "$manifest"
     told="verification of $specified"
 }
+# split_run: takes an exported run apart: $work/covered is what its digest covers, byte for byte, $work/frame has the members
+# after that. Fails if it is not written as routers write it. What jq makes of a number is never what is digested.
+split_run() {
+    [ "$(tr -d '\040-\176' <"$run" | head -c 2 | od -An -tx1 | tr -d ' \n')" = 0a ] || return 1
+    when=$(head -c 128 "$run" |
+        sed -n 's/^{"bundle_version":"0\.3","exported_at":"\([0-9TZ:.-]\{1,40\}\)","events":\[.*$/\1/p')
+    printf '{"bundle_version":"0.3","exported_at":"%s",' "$when" >"$work/head"
+    first=$(bytes "$work/head")
+    head -c "$first" "$run" | cmp -s - "$work/head" || return 1
+    # Inside of strings, quotes have a backslash before them. So this is a member, and what comes after it is held to a form.
+    whole=$(bytes "$run") end=1048576
+    [ "$whole" -ge "$end" ] || end=$whole
+    at=$(tail -c "$end" "$run" | jq -Rs 'rindex(",\"digests\":{\"sha256\":\"")' 2>/dev/null)
+    is_number "$at" || return 1
+    end=$((whole - end + at))
+    [ "$end" -gt "$first" ] || return 1
+    { printf '{'; tail -c +"$((first + 1))" "$run" | head -c "$((end - first))"; printf '}'; } >"$work/covered"
+    { printf '{'; tail -c +"$((end + 2))" "$run"; } >"$work/frame"
+    says "$work/frame" 'all(.. | scalars; type == "string")' || return 1
+    jq -ca '{digests: {sha256: .digests.sha256}, chain: (.chain | {alg, head})}
+        + if has("provenance")
+          then {provenance: (.provenance | {export_method, export_version, source_db_path, source_run_id})} else {} end
+        + {attestation: (.attestation | {payload, payloadType, signatures: [.signatures[0] | {keyid, sig}]}), proof}' \
+        "$work/frame" 2>/dev/null | sed "s/$(printf '\177')/\\\\u007f/g" | cmp -s - "$work/frame"
+}
+# respelled: tells of a run that is not, byte for byte, what was exported. It may still say the same.
+respelled() {
+    canonical "$run" || {
+        [ ! -f "$work/covered" ] || broken "its digest is not that of its run and events"
+        case $(jq -s . "$run" 2>&1 >/dev/null | head -c 300) in
+            *depth*) unsure "it is not written as runs are exported, and nested too deeply for this jq; export it again" ;;
+        esac
+        broken "it is no JSON document"
+    }
+    ! twice "$run" || broken "it has a member twice"
+    says "$run" '(keys - ["attestation", "bundle_version", "chain", "digests", "events", "exported_at", "proof", "provenance",
+        "run"] == []) and .bundle_version == "0.3" and (.events | type == "array") and (.run | type == "object")
+        and (.attestation | type == "object") and (.proof | type == "string")' ||
+        broken "it is no exported run with an attestation and a proof"
+    # As routers write it: sorted, without blanks, in ASCII with DEL escaped; but numbers are what jq makes of them.
+    jq -cSaj '{events, run}' "$run" | sed "s/$(printf '\177')/\\\\u007f/g" >"$work/again"
+    says "$run" '.digests.sha256 == $digest' --arg digest "$(digest "$work/again")" ||
+        broken "its digest is not that of its run and events"
+    unsure "it is not written, byte for byte, as runs are exported; export it again"
+}
 check_run() {
     run=$path
     [ -r "$run" ] || unsure "it cannot be read"
     [ "$(bytes "$run")" -le "$MOST_BYTES" ] || unsure "it has more than 1 GiB"
-    canonical "$run" || broken "it is no JSON document"
-    # Programs disagree about a member that is there twice.
-    [ -z "$(jq -c --stream 'if length == 2 then .[0] else .[0][:-1] end' "$run" | sort | uniq -d | head -n 1)" ] ||
-        broken "it has a member twice"
-    says "$run" '(keys - ["attestation", "bundle_version", "chain", "digests", "events", "exported_at", "proof", "provenance",
-        "run"] == []) and .bundle_version == "0.3" and (.provenance.source_run_id // .run.run_id) == .run.run_id
-        and (.events | type == "array") and (.run | type == "object")
-        and (.run.run_id | type == "string") and (.proof | type == "string")
-        and (.attestation | type == "object")' || broken "it is no exported run with an attestation and a proof"
-    jq -cS .attestation "$run" >"$work/attestation"
-    jq -j .proof "$run" >"$work/proof"
-    # What the digest covers, as the routers write it: sorted, without blanks, in ASCII with DEL escaped.
-    jq -cSaj '{events, run}' "$run" | sed "s/$(printf '\177')/\\\\u007f/g" >"$work/covered"
+    split_run || { rm -f "$work/covered"; respelled; }
     covered=$(digest "$work/covered")
-    says "$run" '.digests.sha256 == $digest' --arg digest "$covered" || {
-        # Numbers that jq writes otherwise than they were: then it cannot be told with these tools.
-        sed -e 's/\\\\//g' -e 's/\\"//g' -e 's/"[^"]*"//g' "$run" | grep -Eq '[0-9][.eE]|[0-9]{16}' &&
-            unsure "it has fractions or integers beyond 2^53, which jq does not write as they were"
-        broken "its digest is not that of its run and events"
-    }
+    says "$work/frame" '.digests.sha256 == $digest' --arg digest "$covered" || respelled
+    jq -cS .attestation "$work/frame" >"$work/attestation"
+    jq -j .proof "$work/frame" >"$work/proof"
     check_seal run "$covered" null "$work/attestation" "$work/proof"
-    subject "runs/$(jq -r .run.run_id "$run")" "$covered"
-    says "$run" '.chain.head == $said[0].predicate.byproducts.chain_head and .run.status == $said[0].predicate.byproducts.status
-        and (.events | length) == $said[0].predicate.byproducts.events' --slurpfile said "$work/payload" ||
+    # What is covered is what was sealed; only now does it matter what it says.
+    jq -c '{run, events: (.events | length)}' "$work/covered" >"$work/run" 2>/dev/null ||
+        unsure "its seal holds, but it is nested too deeply for this jq to read"
+    says "$work/payload" 'any(.subject[]; .name == "runs/" + $of[0].run.run_id and .digest.sha256 == $digest)' \
+        --arg digest "$covered" --slurpfile of "$work/run" || broken "the statement is not about this run as it is here"
+    says "$work/frame" '.chain.alg == "sha256" and .chain.head == $said[0].predicate.byproducts.chain_head
+        and $of[0].run.status == $said[0].predicate.byproducts.status
+        and $of[0].events == $said[0].predicate.byproducts.events' \
+        --slurpfile said "$work/payload" --slurpfile of "$work/run" ||
         broken "the statement is of another chain, end or number of events"
-    told="run $(jq -r '"\(.run.run_id) \(.run.status)"' "$run")"
+    says "$work/frame" '(has("provenance") | not) or .provenance.source_run_id == $of[0].run.run_id' \
+        --slurpfile of "$work/run" ||
+        broken "it is said to come from another run"
+    told="run $(jq -r '"\(.run.run_id) \(.run.status)"' "$work/run")"
 }
 
 path=$(located "$name")
