@@ -90,24 +90,17 @@ fn nothing_is_missing_after_programs_were_killed_at_any_moment() {
     }
     assert!(start().wait().unwrap().success());
     let root = stage.path("sealed");
-    let mut command = stage.program();
-    let verified = command
-        .args(["evidence", "verify", "--trust"])
-        .args([trust_path(&root), root])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert_eq!(verified.status.code(), Some(0), "{text}");
+    let verify = || {
+        let mut command = stage.program();
+        command.args(["evidence", "verify", "--trust"]).args([&trust_path(&root), &root]);
+        let verified = command.output().unwrap();
+        (verified.status.code(), String::from_utf8_lossy(&verified.stdout).into_owned())
+    };
+    let (code, text) = verify();
+    assert_eq!(code, Some(0), "{text}");
     // A plan that an execution names is a part of it.
-    let root = stage.path("sealed");
     std::fs::remove_dir_all(root.join("plan")).unwrap();
-    let mut command = stage.program();
-    let verified = command
-        .args(["evidence", "verify", "--trust"])
-        .args([trust_path(&root), root])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert_eq!(verified.status.code(), Some(1), "{text}");
+    let (code, text) = verify();
+    assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("missing:cabinet:"), "{text}");
 }
