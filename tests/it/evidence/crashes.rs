@@ -90,17 +90,21 @@ fn nothing_is_missing_after_programs_were_killed_at_any_moment() {
     }
     assert!(start().wait().unwrap().success());
     let root = stage.path("sealed");
-    let verify = || {
+    let verify = |what: &Path| {
         let mut command = stage.program();
-        command.args(["evidence", "verify", "--trust"]).args([&trust_path(&root), &root]);
+        command.args(["evidence", "verify", "--trust"]).arg(trust_path(&root)).arg(what);
         let verified = command.output().unwrap();
         (verified.status.code(), String::from_utf8_lossy(&verified.stdout).into_owned())
     };
-    let (code, text) = verify();
+    let (code, text) = verify(&root);
     assert_eq!(code, Some(0), "{text}");
-    // A plan that an execution names is a part of it.
+    // Nobody vouches for a plan alone; one that an execution names is a part of it.
+    let plan = std::fs::read_dir(root.join("plan")).unwrap().next().unwrap().unwrap();
+    let (code, text) = verify(&plan.path());
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("no_seal:plan:"), "{text}");
     std::fs::remove_dir_all(root.join("plan")).unwrap();
-    let (code, text) = verify();
+    let (code, text) = verify(&root);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("missing:cabinet:"), "{text}");
 }
