@@ -8,7 +8,7 @@ mod judging;
 mod resuming;
 mod stepping;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{ErrorKind, code};
@@ -19,7 +19,7 @@ pub(crate) use resuming::Obstacle;
 use crate::approval::Approval;
 use crate::caller::Caller;
 use crate::event::{Failure, Payload, Place, PlanSource};
-use crate::evidence::Keeper;
+use crate::evidence::{Keeper, Planned};
 use crate::gate::{self, Selection, Source, Witness};
 use crate::host::Host;
 use crate::json::Object;
@@ -71,6 +71,8 @@ pub(crate) struct Execution {
     plan_given: bool,
     /// The plan as recorded, where that differs.
     redacted_plan: Option<Vec<Object>>,
+    /// The steps that are carried out in a role; found out once.
+    planned: OnceLock<Arc<Planned>>,
     mode: Mode,
     policy: Policy,
     timeout: Option<Duration>,
@@ -160,6 +162,7 @@ impl Execution {
             plan: Arc::new(plan),
             plan_given,
             redacted_plan: redacted.plan,
+            planned: OnceLock::new(),
             mode,
             policy,
             timeout,

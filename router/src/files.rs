@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// Opens a regular file for reading. A pipe that nobody writes to must not be waited for, and a device that
 /// never ends is no file.
@@ -45,12 +46,25 @@ pub(crate) fn read_named(path: &Path, most: usize) -> Result<Vec<u8>> {
 }
 
 /// Waits until nobody else holds a file, which is made if it is not there, and holds it as long as what is returned
-/// is there.
+/// is there. A link, or a pipe at whose other end nobody may be, is no such file.
 pub(crate) fn seize(path: &Path) -> Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let opened = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
+    let unusable = || Error::other("it is no regular file, and cannot be a lock");
+    let file = match opened.map_err(|error| (error.raw_os_error(), error)) {
+        Ok(file) => file,
+        // A link, a pipe that nobody reads, a socket.
+        Err((Some(code), _)) if [Errno::LOOP, Errno::NXIO].iter().any(|it| it.raw_os_error() == code) => {
+            return Err(unusable());
+        }
+        Err((_, error)) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(unusable());
+    }
     file.lock()?;
     Ok(file)
 }
@@ -81,4 +95,29 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<()> {
     file.as_file().sync_all()?;
     file.persist_noclobber(path)?;
     File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode};
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_a_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        drop(seize(&at("inside/lock")).unwrap());
+        std::os::unix::fs::symlink(at("inside/lock"), at("link")).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink(at("new"), at("dangling")).unwrap();
+        for name in ["link", "pipe", "dangling"] {
+            let error = seize(&at(name)).unwrap_err();
+            assert!(error.to_string().contains("no regular file"), "{name}: {error}");
+        }
+        assert!(!at("new").exists(), "nothing is made at the other end");
+        // Somebody reads the pipe, so it can be opened; a lock it is not.
+        let _reader = rustix::fs::open(at("pipe"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+        assert!(seize(&at("pipe")).is_err());
+    }
 }

@@ -5,6 +5,7 @@
 //! is given when its run is durable, and the seal follows. What a process left unsealed when it was killed, the next one
 //! seals. A process that is killed between the log and the store leaves a leaf that nobody refers to; the run gets another.
 
+mod holding;
 mod statement;
 mod verify;
 
@@ -21,6 +22,7 @@ use crate::seal::{self, Sealer, Trust};
 use crate::store::{self, RunSeal, Store};
 use crate::tlog::{self, Tree};
 
+pub use holding::{Stray, begin, hold};
 pub use verify::{Broken, MAX_BUNDLE, judge, verify};
 
 /// How long runs that ended are let gather: the seal is not waited for, and many together cost little more than one.
@@ -55,6 +57,9 @@ pub enum Error {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] tlog::Error),
+    /// The log is not the one that the store knows.
+    #[error(transparent)]
+    Stray(#[from] Stray),
 }
 
 /// Seals runs until it is dropped; what has ended by then is sealed first.
@@ -108,7 +113,13 @@ pub fn seal_backlog(store: &Store, sealer: &Arc<Sealer>, metrics: &Metrics) -> R
 /// # Errors
 /// When the store or the log cannot be read.
 pub fn attached(store: &Store, run_id: &str, root: &Path) -> Result<Option<Attached>, Error> {
-    let Some(RunSeal { leaf, attestation }) = store.seal_of(run_id)? else { return Ok(None) };
+    let Some((run_no, RunSeal { leaf, attestation })) = store.numbered_seal_of(run_id)? else {
+        return Ok(None);
+    };
+    // Nobody has the log any more in which it was sealed.
+    if run_no <= holding::former(store, root)? {
+        return Ok(None);
+    }
     let trust = Trust::read(&seal::trust_path(root))?;
     let tree = Tree::open(&seal::log_directory(root))?;
     let proof = tree.proof(leaf, &tree.checkpoint(&trust.verifiers())?)?;

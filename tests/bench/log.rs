@@ -60,7 +60,7 @@ fn time<T>(work: impl FnOnce() -> T) -> Duration {
 fn growth(directory: &Path, last: u64) {
     let (log, verifier) = open(directory);
     let verifiers = [verifier];
-    let mut base: Option<[f64; 4]> = None;
+    let mut base: Option<[f64; 5]> = None;
     let mut target = 1000;
     let begun = Instant::now();
     while target <= last {
@@ -94,17 +94,28 @@ fn growth(directory: &Path, last: u64) {
             time(prove)
         });
         let cold = micros(middle(any.collect()));
+        // The same by somebody who has the log open: the tiles above the leaves are read once.
+        let tree = Tree::open(&directory.join("log")).unwrap();
+        for tile in 0..size.div_ceil(65_536) {
+            tree.proof((tile * 65_536).min(size - 1), &checkpoint).unwrap();
+        }
+        let any = (0..2001_u64).map(|round| {
+            let index = (round + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % size;
+            time(|| tree.proof(index, &checkpoint).unwrap())
+        });
+        let warm = micros(middle(any.collect()));
         let many = append(256, 5) / 256.0;
-        let now = [one, many, fresh, cold];
+        let now = [one, many, fresh, cold, warm];
         let first = *base.get_or_insert(now);
         let ratio = |at: usize| now[at] / first[at];
         println!(
             "{size} entries: append of one {one:.1} µs ({:.2} times), of many {many:.2} µs each ({:.2} times), proof of a new \
-             entry {fresh:.1} µs ({:.2} times), of any entry in a log just opened {cold:.0} µs ({:.2} times)",
+             entry {fresh:.1} µs ({:.2} times), of any entry in a log just opened {cold:.0} µs ({:.2} times), in one that is open {warm:.0} µs ({:.2} times)",
             ratio(0),
             ratio(1),
             ratio(2),
-            ratio(3)
+            ratio(3),
+            ratio(4)
         );
         target *= 10;
     }

@@ -4,5 +4,6 @@ mod bundles;
 mod crashes;
 mod engine;
 mod log;
+mod lost;
 mod seals;
 mod verify;

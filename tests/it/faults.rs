@@ -5,6 +5,7 @@ mod damage;
 #[path = "../hammer/dice.rs"]
 mod dice;
 mod disk;
+mod evidence;
 mod kinds;
 mod locked;
 mod rules;

@@ -98,8 +98,16 @@ pub enum Error {
         meant: Option<&'static str>,
     },
     /// What is done cannot be sealed.
-    #[error("nothing can be sealed: {0}")]
-    Seal(String),
+    #[error("nothing can be sealed: {message}")]
+    Seal {
+        /// Why.
+        message: String,
+        /// The remedy, if there is a better one than that of the code.
+        hint: Option<&'static str>,
+    },
+    /// The log is not the one that the store knows, so it is not continued.
+    #[error("nothing is sealed: {0}")]
+    Stray(notary::Stray),
     /// It is too much at present.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -117,13 +125,13 @@ pub enum Error {
 
 impl From<seal::Error> for Error {
     fn from(error: seal::Error) -> Self {
-        Self::Seal(full_text(&error))
+        Self::Seal { message: full_text(&error), hint: Some(error.hint()) }
     }
 }
 
 impl From<evidence::KeepError> for Error {
     fn from(error: evidence::KeepError) -> Self {
-        Self::Seal(full_text(&error))
+        Self::Seal { message: full_text(&error), hint: None }
     }
 }
 
@@ -131,7 +139,9 @@ impl From<notary::Error> for Error {
     fn from(error: notary::Error) -> Self {
         match error {
             notary::Error::Store(error) => Self::Store(error),
-            other => Self::Seal(full_text(&other)),
+            notary::Error::Stray(stray) => Self::Stray(stray),
+            notary::Error::Seal(error) => error.into(),
+            other => Self::Seal { message: full_text(&other), hint: None },
         }
     }
 }
@@ -187,7 +197,8 @@ impl Error {
             Self::Signals { .. } => "SIGNALS_UNUSABLE",
             Self::Shelf(_) => "CONTRACTS_UNREADABLE",
             Self::Register(_) => "REGISTER_UNREADABLE",
-            Self::Seal(_) => "SEAL_UNUSABLE",
+            Self::Seal { .. } => "SEAL_UNUSABLE",
+            Self::Stray(_) => "LOG_NOT_OF_STORE",
             Self::NoPlace => "STORE_NO_PLACE",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
             Self::Overloaded(_) => "OVERLOADED",
@@ -223,8 +234,10 @@ impl Error {
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::UnknownSignal { meant: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::Seal { hint: Some(hint), .. } => (*hint).to_owned(),
+            Self::Stray(stray) => stray.hint().to_owned(),
             Self::NoPlace
-            | Self::Seal(_)
+            | Self::Seal { .. }
             | Self::UnknownSignal { .. }
             | Self::Signals { .. }
             | Self::UnknownTool { .. }

@@ -8,7 +8,7 @@ use crate::bundle::{self, Exported, Provenance, Source};
 use crate::clock::Clock;
 use crate::evidence::Keeper;
 use crate::notary::{self, Backlog, Notary};
-use crate::seal::Sealer;
+use crate::seal::{self, Sealer, Trust};
 use crate::store::{Log, Store};
 
 /// The directory of all that is sealed, beside the store.
@@ -36,12 +36,38 @@ impl App {
         let Some(path) = store.path().filter(|_| settings.seal && sealing.is_none()) else {
             return Ok(());
         };
-        let Some(root) = settings.directory.or_else(|| beside(path)) else { return Ok(()) };
+        let Some(root) = root(settings.directory, path)? else { return Ok(()) };
+        notary::hold(store, &root)?;
         let sealer = Arc::new(Sealer::open(&root)?);
         let keeper = Arc::new(Keeper::open(&root, Arc::clone(&sealer), self.metrics.clone())?);
         let backlog = if self.named.seals_backlog { Backlog::Seal } else { Backlog::Leave };
         let notary = Notary::start(store.clone(), sealer, backlog, self.metrics.clone())?;
         *sealing = Some(Sealing { keeper, _notary: notary });
+        Ok(())
+    }
+
+    /// Begins another log for a store whose former one is lost, and returns where, and the keys of it.
+    ///
+    /// # Errors
+    /// When there is a log, the store cannot be read, or the log cannot be begun.
+    pub fn begin_log(&self) -> Result<(PathBuf, Trust), Error> {
+        let store = self.reader()?;
+        let path = store.path().ok_or(Error::NoPlace)?;
+        let root = root(self.config().evidence.directory, path)?.ok_or(Error::NoPlace)?;
+        let trust = notary::begin(&store, &root)?;
+        Ok((root, trust))
+    }
+
+    /// Shows that the log is the one that the store knows, if there is a store.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn hold_log(&self) -> Result<(), Error> {
+        let path = self.db()?;
+        let Some(root) = root(self.config().evidence.directory, &path)? else { return Ok(()) };
+        if path.is_file() {
+            notary::hold(&self.reader()?, &root)?;
+        }
         Ok(())
     }
 
@@ -68,6 +94,19 @@ impl App {
             None => exported,
         })
     }
+}
+
+/// Returns the directory of all that is sealed. A link that the operator named is followed; one that stands beside the
+/// store is not.
+fn root(named: Option<PathBuf>, store: &Path) -> Result<Option<PathBuf>, Error> {
+    if named.is_some() {
+        return Ok(named);
+    }
+    let Some(path) = beside(store) else { return Ok(None) };
+    if path.is_symlink() {
+        return Err(seal::Error::Link { path }.into());
+    }
+    Ok(Some(path))
 }
 
 fn beside(store: &Path) -> Option<PathBuf> {

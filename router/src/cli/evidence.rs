@@ -1,5 +1,6 @@
 //! `nexus-router evidence …`: sealed executions, listed, shown, verified and exported offline.
 
+mod begin;
 mod export;
 mod keys;
 mod list;
@@ -28,6 +29,8 @@ pub(super) enum Verb {
     /// Show and rotate the keys that seal.
     #[command(subcommand)]
     Keys(keys::Verb),
+    /// Begin another log, when the one that the store knows is lost for good.
+    Begin(begin::Arguments),
 }
 
 pub(super) fn run(verb: &Verb, environment: &Environment) -> Result<Answer, Error> {
@@ -37,6 +40,7 @@ pub(super) fn run(verb: &Verb, environment: &Environment) -> Result<Answer, Erro
         Verb::Verify(arguments) => verify::run(arguments, environment),
         Verb::Export(arguments) => export::run(arguments, environment),
         Verb::Keys(verb) => keys::run(verb, environment),
+        Verb::Begin(arguments) => begin::run(arguments, environment),
     }
 }
 
@@ -71,12 +75,16 @@ impl Place {
         if let Some(root) = &self.root {
             return Ok(root.clone());
         }
-        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
-        let named = Named { data_dir: self.data_dir.clone(), ..Named::default() };
-        App::new(environment, config, named).sealed_dir().ok_or_else(|| {
+        self.app(environment)?.sealed_dir().ok_or_else(|| {
             let hint = "name it with --root, or a data directory with --data-dir";
             Error::usage("it is not known where evidence is kept", hint)
         })
+    }
+
+    fn app(&self, environment: &Environment) -> Result<App, Error> {
+        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        let named = Named { data_dir: self.data_dir.clone(), ..Named::default() };
+        Ok(App::new(environment, config, named))
     }
 }
 

@@ -10,6 +10,11 @@ pub(super) const RUNS: &[Row] = &[
         "the message says why; look at the disk and at the directory of evidence (nexus-router config show)",
     ),
     (
+        "OUTCOME_NOT_KEPT",
+        "In evidence: a call was let through, and what came of it was not kept, because its process ended or it could not be written.",
+        "look whether the call was carried out; look at the disk and at the log of the router of that time",
+    ),
+    (
         "ROLE_OUTPUT_INVALID",
         "The adapter answers in a role, and its output is not in the frozen form of that role.",
         "details list what is wrong; nexus-router role show prints the form",
@@ -17,8 +22,15 @@ pub(super) const RUNS: &[Row] = &[
 ];
 
 /// Of errors.
-pub(super) const ERRORS: &[Row] = &[(
-    "SEAL_UNUSABLE",
-    "What is done cannot be sealed: the keys, the log or the directory of evidence cannot be used.",
-    "correct what the message names, or set evidence.seal = false",
-)];
+pub(super) const ERRORS: &[Row] = &[
+    (
+        "LOG_NOT_OF_STORE",
+        "The log is not the one that the store knows: it is gone, older than the store's last seal, or another one.",
+        "put the directory of evidence back that belongs to the store; if it is lost, nexus-router evidence begin begins another log",
+    ),
+    (
+        "SEAL_UNUSABLE",
+        "What is done cannot be sealed: the keys, the log or the directory of evidence cannot be used.",
+        "correct what the message names, or set evidence.seal = false",
+    ),
+];

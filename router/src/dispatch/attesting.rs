@@ -7,7 +7,7 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
-use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
+use crate::evidence::{self, Acting, Case, Given, Keeper, Planned, Rejection};
 use crate::gate::Selection;
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
@@ -47,7 +47,7 @@ impl Execution {
             library: adapter.digest(),
             interface: interface.map(|keeping| keeping.digest),
             timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
-            plan: self.classed(around, selection),
+            plan: Arc::clone(self.planned.get_or_init(|| self.classed(around, selection))),
             isolation: confined.isolation.name(),
             grants: confined.grants.to_json(),
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
@@ -55,13 +55,13 @@ impl Execution {
     }
 
     /// Lists the steps of the plan that are carried out in a role.
-    fn classed(&self, around: &Surroundings, selection: &Selection) -> Vec<(usize, ActionClass)> {
+    fn classed(&self, around: &Surroundings, selection: &Selection) -> Arc<Planned> {
         let steps = self.plan.iter().enumerate().filter_map(|(index, step)| {
             let adapter_id = selection.adapters[selection.of_step[index]].adapter.adapter_id();
             let act = Act { adapter_id, tool: step.tool(), method: step.method() };
             Some((index + 1, around.law.class_of(act)?))
         });
-        steps.collect()
+        Arc::new(Planned::new(steps.collect()))
     }
 
     /// Puts on record that a call may be made. What cannot be shown later is not done.
@@ -95,9 +95,9 @@ impl Execution {
                     (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
                 }
                 Err(error) => {
-                    tracing::error!(%error, "no evidence of a call can be kept");
+                    tracing::error!(%error, "what came of a call cannot be kept; that is kept instead as soon as something can be");
                     let message =
-                        format!("the call was made, and no evidence of it can be kept: {error}");
+                        format!("the call was made, and what came of it cannot be kept: {error}");
                     (UNWRITABLE, message, Vec::new())
                 }
             };

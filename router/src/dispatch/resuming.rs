@@ -59,6 +59,7 @@ impl Execution {
             plan: Arc::new(steps),
             plan_given,
             redacted_plan: (redacted || !readable).then_some(plan),
+            planned: std::sync::OnceLock::new(),
             mode,
             policy,
             timeout,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::Directory;
+use super::docket::{self, CASE, OpenCase};
 use super::finding::{Finding, Findings};
 use super::inputs::Inputs;
 use super::manifest::{self, Manifest};
@@ -113,9 +114,18 @@ impl<'a> Execution<'a> {
 /// Where evidence is kept.
 #[derive(Debug)]
 pub struct Cabinet {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     swept: usize,
-    left: Vec<Leftover>,
+    left: Left,
+}
+
+/// What dead processes left to be finished, or what this one could not finish.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Evidence without its seal or its place.
+    pub staged: Vec<Leftover>,
+    /// Cases that were opened, and of which nothing else was kept.
+    pub cases: Vec<OpenCase>,
 }
 
 /// The open directories of a cabinet.
@@ -125,6 +135,19 @@ pub(super) struct Shared {
     pub(super) evidence: Directory,
     pub(super) plan: Directory,
     pub(super) staging: Directory,
+}
+
+impl Shared {
+    /// Makes a directory in staging, and holds it.
+    pub(super) fn stage(&self, name: &str) -> io::Result<Directory> {
+        // Whoever sweeps waits until the new directory is held.
+        let sharing = self.staging.again()?;
+        sharing.share()?;
+        self.staging.make(name)?;
+        let directory = self.staging.enter(name)?;
+        directory.seize()?;
+        Ok(directory)
+    }
 }
 
 pub(super) const EVIDENCE: &str = "evidence";
@@ -164,8 +187,17 @@ impl Cabinet {
     }
 
     /// Takes what dead processes promised to seal; whoever has the keys finishes it. What is not finished stays.
-    pub fn take_leftovers(&mut self) -> Vec<Leftover> {
+    pub fn take_leftovers(&mut self) -> Left {
         std::mem::take(&mut self.left)
+    }
+
+    /// Looks again for what nobody holds.
+    ///
+    /// # Errors
+    /// When the staging directory cannot be read.
+    pub fn leftovers(&self) -> Result<Left, Error> {
+        let failed = |source| Error::File { path: self.shared.root.join(STAGING), source };
+        Ok(sweep(&self.shared).map_err(failed)?.1)
     }
 
     /// Returns the directory of all evidence.
@@ -316,7 +348,7 @@ impl Cabinet {
 }
 
 /// Removes what nobody holds from the staging directory, but for what was promised to be sealed.
-fn sweep(shared: &Arc<Shared>) -> io::Result<(usize, Vec<Leftover>)> {
+fn sweep(shared: &Arc<Shared>) -> io::Result<(usize, Left)> {
     let staging = &shared.staging;
     // Nobody may be between making a directory and holding it meanwhile.
     let alone = staging.again()?;
@@ -325,21 +357,27 @@ fn sweep(shared: &Arc<Shared>) -> io::Result<(usize, Vec<Leftover>)> {
         tries += 1;
         if tries > 100 {
             // What is left does no harm, and is swept the next time.
-            return Ok((0, Vec::new()));
+            return Ok((0, Left::default()));
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let (mut swept, mut left) = (0, Vec::new());
+    let (mut swept, mut left) = (0, Left::default());
     for (name, _) in staging.names(MOST_SWEPT)?.into_iter().filter(|(_, directory)| *directory) {
         let Ok(inside) = staging.enter(&name) else { continue };
         if !inside.seize()? {
             continue;
         }
-        match promise::take_up(shared, &name, inside) {
-            Some(leftover) => left.push(leftover),
-            // One that cannot be removed is in nobody's way.
-            None => swept += usize::from(staging.remove(&name).is_ok()),
+        if inside.has(CASE)? {
+            if let Some(case) = docket::take_up(shared, &name, inside) {
+                left.cases.push(case);
+                continue;
+            }
+        } else if let Some(leftover) = promise::take_up(shared, &name, inside) {
+            left.staged.push(leftover);
+            continue;
         }
+        // One that cannot be removed is in nobody's way.
+        swept += usize::from(staging.remove(&name).is_ok());
     }
     Ok((swept, left))
 }

@@ -2,21 +2,24 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::cabinet::{self, Cabinet, Execution};
+use super::cabinet::{self, Cabinet, Execution, Left};
+use super::docket::{CaseFacts, Docket, OpenCase};
 use super::finding::Findings;
 use super::inputs::Inputs;
 use super::normalize::{self, Normalized, Redactor, normalize};
 use super::output::Output;
-use super::plan::{Plan, PlanStep};
+use super::plan::Plan;
+use super::planned::Planned;
 use super::promise::Leftover;
 use super::rejection::Rejection;
 use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
 use super::staged::{SealFiles, Staged, StagedKind};
 use super::statement::{self, ExecutionFacts};
 use super::summary::Outcome;
-use super::verification::Verification;
+use super::verification::{DECIDED_PLAN, Verification};
 use super::wrap::{Given, wrap};
 use crate::attest::{Link, Statement};
 use crate::digest::Digest;
@@ -65,8 +68,8 @@ pub struct Acting {
     pub interface: Option<Digest>,
     /// How long it may take.
     pub timeout: Duration,
-    /// The steps of the run that are carried out in a role, counted from 1, with their classes.
-    pub plan: Vec<(usize, ActionClass)>,
+    /// The steps of the run that are carried out in a role.
+    pub plan: Arc<Planned>,
     /// Where the adapter runs.
     pub isolation: &'static str,
     /// What it is granted there.
@@ -78,10 +81,8 @@ pub struct Acting {
 /// A step that may be carried out: so it is on record.
 #[derive(Clone, Debug)]
 pub struct Case {
-    spec: ExecutionSpec,
-    inputs: Inputs,
-    native: bool,
-    sandbox: Object,
+    facts: CaseFacts,
+    docket: Arc<Docket>,
 }
 
 /// Keeps evidence.
@@ -90,6 +91,8 @@ pub struct Keeper {
     cabinet: Cabinet,
     sealer: Arc<Sealer>,
     metrics: Metrics,
+    /// Whether something could not be finished, and has to be tried again.
+    owes: AtomicBool,
 }
 
 impl Keeper {
@@ -100,14 +103,57 @@ impl Keeper {
     pub fn open(root: &Path, sealer: Arc<Sealer>, metrics: Metrics) -> Result<Self, KeepError> {
         let mut cabinet = Cabinet::open(root)?;
         let left = cabinet.take_leftovers();
-        let keeper = Self { cabinet, sealer, metrics };
-        for leftover in left {
-            match keeper.finish(leftover) {
+        let keeper = Self { cabinet, sealer, metrics, owes: AtomicBool::new(false) };
+        keeper.finish_all(left);
+        Ok(keeper)
+    }
+
+    /// Finishes what was left: what is staged, and then the cases of which nothing else was kept.
+    fn finish_all(&self, left: Left) {
+        let mut failed = 0;
+        for leftover in left.staged {
+            match self.finish(leftover) {
                 Ok(()) => tracing::info!("evidence that was left without its seal has one now"),
-                Err(error) => tracing::error!(%error, "evidence stays without its seal for now"),
+                Err(error) => {
+                    failed += 1;
+                    tracing::error!(%error, "evidence stays without its seal for now");
+                }
             }
         }
-        Ok(keeper)
+        // What is staged may be what came of a case.
+        let cases = if failed == 0 { left.cases } else { Vec::new() };
+        for case in cases {
+            match self.give_up(&case) {
+                Ok(()) => tracing::warn!("a call was let through, and nothing else of it was kept"),
+                Err(error) => {
+                    failed += 1;
+                    tracing::error!(%error, "a call that was let through stays without evidence for now");
+                }
+            }
+        }
+        self.owes.store(failed > 0, Ordering::Release);
+    }
+
+    /// Keeps that a call was let through and that what came of it was not kept, unless it was.
+    fn give_up(&self, OpenCase { facts, plan, docket }: &OpenCase) -> Result<(), KeepError> {
+        if let Some(plan) = plan {
+            self.keep_plan(plan)?;
+        }
+        let fields = facts.spec.fields();
+        if !self.cabinet.execution(&fields.task_id, &fields.exec_id).exists() {
+            let (staged, statement) = self.ready(facts, &nothing_kept())?;
+            self.seal_staged(staged, &statement)?;
+        }
+        docket.is_over();
+        Ok(())
+    }
+
+    fn keep_plan(&self, plan: &Plan) -> Result<(), KeepError> {
+        let staged = self.cabinet.stage_plan(plan)?;
+        if staged.already().is_none() {
+            staged.publish(None)?;
+        }
+        Ok(())
     }
 
     /// Seals what was left, if it has no seal, and gives it its place. If its process was killed after the append, the
@@ -127,18 +173,18 @@ impl Keeper {
     /// # Errors
     /// When that cannot be kept; then it must not be carried out.
     pub fn open_case(&self, acting: Acting) -> Result<Case, KeepError> {
+        if self.owes.load(Ordering::Acquire) {
+            self.finish_all(self.cabinet.leftovers()?);
+        }
         let task_id = task_id(&acting.run_id);
         // A process that was killed may have kept evidence of an attempt that nobody else knows of.
         let attempts = acting.attempt.max(1)..;
         let mut free = attempts.map(|attempt| exec_id(acting.step, attempt));
         let exec_id = free.find(|exec_id| !self.cabinet.execution(&task_id, exec_id).exists());
         let exec_id = exec_id.unwrap_or_default();
-        let plan = plan(&task_id, &acting)?;
-        let staged = self.cabinet.stage_plan(&plan)?;
-        if staged.already().is_none() {
-            staged.publish(None)?;
-        }
-        let inputs = inputs(&acting, &plan)?;
+        let planned = Arc::clone(&acting.plan);
+        let plan = planned.plan(&task_id)?;
+        let inputs = inputs(&acting, plan)?;
         let timeout = i64::try_from(acting.timeout.as_secs()).unwrap_or(LONGEST_TIMEOUT);
         let timeout = timeout.clamp(1, LONGEST_TIMEOUT);
         let spec = ExecutionSpec::new(SpecFields {
@@ -155,60 +201,102 @@ impl Keeper {
             task_id,
             timeout_s: u32::try_from(timeout).unwrap_or(1),
         })?;
-        let decisions = decisions(&acting);
         let verification = Verification {
             spec_sha256: spec.digest(),
             reason: "ok".to_owned(),
             idempotency_key: Some(spec.digest().to_string()),
-            decisions,
+            decisions: decisions(&acting, plan),
         };
-        let staged = self.cabinet.stage_verification(&verification)?;
-        let link = statement::verification(&verification, environment());
-        self.seal(staged, link)?;
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
-        Ok(Case { spec, inputs, native: acting.native, sandbox })
+        let facts = CaseFacts { spec, inputs, native: acting.native, sandbox };
+        let new = (!planned.is_kept()).then_some(plan);
+        let docket = Arc::new(Docket::new(&self.cabinet.shared, &facts, new)?);
+        let kept = self.decide(&verification, &docket).and_then(|()| match new {
+            Some(plan) => self.keep_plan(plan),
+            None => Ok(()),
+        });
+        match kept {
+            Ok(()) => {
+                planned.kept();
+                Ok(Case { facts, docket })
+            }
+            Err(error) => {
+                // It is not carried out, so there is nothing to tell of it.
+                docket.is_over();
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps a decision, and makes the case durable before anybody can see that it was decided.
+    fn decide(&self, verification: &Verification, docket: &Docket) -> Result<(), KeepError> {
+        let mut staged = self.cabinet.stage_verification(verification)?;
+        if staged.already().is_some() {
+            docket.settle()?;
+            docket.lasts();
+            return Ok(());
+        }
+        let link = statement::verification(verification, environment());
+        let statement = statement::about(&staged, link);
+        let bytes = statement.to_bytes().map_err(seal::Error::from)?;
+        staged.promise_with(&bytes, Some(docket))?;
+        docket.lasts();
+        self.seal_staged(staged, &statement)
     }
 
     /// Keeps what came of a step: its output in the form of its role, normalized and sealed. An output that cannot be
     /// sealed is kept as a failure; returns what is wrong with it then.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When it cannot be kept. Then that is kept instead, now or as soon as something can be written.
     pub fn close_case(&self, case: &Case, given: &Given) -> Result<Vec<String>, KeepError> {
-        let fits = |given: &Given| -> Result<(Normalized, Output), Findings> {
-            let class = case.spec.fields().action;
-            let value = match given {
-                Given::Output(output) if case.native => output.clone().into(),
-                _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
-            };
-            let normalized = normalize(class.role(), None, Redactor::Nothing, value)?;
-            let output = Output::check_for(&case.spec, normalized.value())?;
-            Ok((normalized, output))
-        };
-        match fits(given) {
-            Ok(fit) => self.keep(case, given, &fit).map(|()| Vec::new()),
-            Err(findings) => {
+        let Case { facts, docket } = case;
+        let (ready, findings) = match self.ready(facts, given) {
+            Err(KeepError::Invalid(findings)) => {
                 let findings = findings.reasons();
                 let refused = Given::Error {
                     code: "ROLE_OUTPUT_INVALID".to_owned(),
                     message: "the output cannot be sealed".to_owned(),
                     findings: findings.clone(),
                 };
-                self.keep(case, &refused, &fits(&refused)?)?;
-                Ok(findings)
+                (self.ready(facts, &refused), findings)
             }
+            ready => (ready, Vec::new()),
+        };
+        let seal = |(staged, statement): (Staged, Statement)| self.seal_staged(staged, &statement);
+        let (closed, kept) = match ready {
+            Ok(ready) => {
+                let closed = seal(ready);
+                let kept = closed.is_ok();
+                (closed, kept)
+            }
+            // There may be no room for what came of it, and room for that.
+            Err(error) => {
+                let kept = self.ready(facts, &nothing_kept()).and_then(seal).is_ok();
+                (Err(error), kept)
+            }
+        };
+        if kept {
+            docket.is_over();
+        } else {
+            self.owes.store(true, Ordering::Release);
         }
+        closed.map(|()| findings)
     }
 
-    fn keep(
-        &self,
-        case: &Case,
-        given: &Given,
-        (normalized, output): &(Normalized, Output),
-    ) -> Result<(), KeepError> {
-        let Case { spec, inputs, sandbox, .. } = case;
+    /// Stages what came of a step, with the statement about it: from then on it outlasts this process.
+    fn ready(&self, facts: &CaseFacts, given: &Given) -> Result<(Staged, Statement), KeepError> {
+        let CaseFacts { spec, inputs, sandbox, native } = facts;
+        let class = spec.fields().action;
+        let value = match given {
+            Given::Output(output) if *native => output.clone().into(),
+            _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
+        };
+        let normalized = &normalize(class.role(), None, Redactor::Nothing, value)
+            .map_err(Findings::from)?;
+        let output = Output::check_for(spec, normalized.value())?;
         let (outcome, reason) = match given {
             Given::Output(_) if output.ok => (Outcome::Succeeded, "ok".to_owned()),
             Given::Output(_) => (Outcome::Failed, "not_ok".to_owned()),
@@ -228,7 +316,7 @@ impl Keeper {
             parsed: Some(normalized),
             ..Execution::new(spec, inputs, outcome, &reason)
         };
-        let staged = self.cabinet.stage_execution(&execution)?;
+        let mut staged = self.cabinet.stage_execution(&execution)?;
         let facts = ExecutionFacts {
             spec,
             inputs,
@@ -238,8 +326,10 @@ impl Keeper {
         };
         let mut environment = environment();
         environment.insert("sandbox", sandbox.clone());
-        let link = statement::execution(&facts, environment);
-        self.seal(staged, link)
+        let statement = statement::about(&staged, statement::execution(&facts, environment));
+        let bytes = statement.to_bytes().map_err(seal::Error::from)?;
+        staged.promise(&bytes)?;
+        Ok((staged, statement))
     }
 
     /// Keeps that something was refused. The same refusal again is there already.
@@ -289,6 +379,17 @@ impl Keeper {
     }
 }
 
+/// What is said of a call of which nothing came to be kept.
+fn nothing_kept() -> Given {
+    Given::Error {
+        code: "OUTCOME_NOT_KEPT".to_owned(),
+        message: "the call was let through, and what came of it was not kept: its process ended, or it could not be \
+                  written; it may have been carried out"
+            .to_owned(),
+        findings: Vec::new(),
+    }
+}
+
 /// Reads a digest that is pinned in this program; tests hold each to what it is of.
 pub(crate) fn pinned(hex: &str) -> Digest {
     hex.parse().unwrap_or(Digest::ZERO)
@@ -310,22 +411,12 @@ pub fn task_id(run_id: &str) -> String {
     format!("run-{}", &Digest::of(run_id.as_bytes()).to_string()[..32])
 }
 
-fn exec_id(step: usize, attempt: u64) -> String {
+/// Returns the id of an attempt at a step.
+pub(super) fn exec_id(step: usize, attempt: u64) -> String {
     match attempt {
         0 | 1 => format!("step-{step}"),
         _ => format!("step-{step}-{attempt}"),
     }
-}
-
-fn plan(task_id: &str, acting: &Acting) -> Result<Plan, Findings> {
-    let step = |(number, class): &(usize, ActionClass)| PlanStep {
-        step_id: exec_id(*number, 1),
-        role: class.role(),
-        action: *class,
-        task_id: task_id.to_owned(),
-    };
-    let steps: Vec<PlanStep> = acting.plan.iter().map(step).collect();
-    Plan::new(task_id, &steps, &[])
 }
 
 /// Names what the execution depends on.
@@ -351,14 +442,15 @@ fn inputs(acting: &Acting, plan: &Plan) -> Result<Inputs, KeepError> {
 }
 
 /// Says what was decided: a network that is granted is told as such.
-fn decisions(acting: &Acting) -> Object {
+fn decisions(acting: &Acting, plan: &Plan) -> Object {
     let connect = acting.grants.get("connect").and_then(Value::as_array).unwrap_or_default();
-    let mut decisions = Object::with_capacity(7);
+    let mut decisions = Object::with_capacity(8);
     decisions.insert("action", acting.class.name());
     decisions.insert("allowed", true);
     decisions.insert("caller", acting.caller.as_deref());
     decisions.insert("network_granted", !connect.is_empty());
     decisions.insert("network_targets", Value::Array(connect.to_vec()));
+    decisions.insert(DECIDED_PLAN, plan.digest().to_string());
     decisions.insert("policy_gate", true);
     decisions.insert("role", acting.class.role().name());
     decisions

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::cabinet::{Error, Shared};
 use super::directory::Directory;
+use super::docket::Docket;
 use super::manifest;
 use super::rejection::{self, Rejection};
 use super::settle::Batch;
@@ -34,9 +35,21 @@ impl Staged {
     /// # Errors
     /// When it cannot be made durable.
     pub fn promise(&mut self, statement: &[u8]) -> Result<(), Error> {
+        self.promise_with(statement, None)
+    }
+
+    /// Does the same, and makes a case durable with it: both wait for the disk together.
+    pub(super) fn promise_with(
+        &mut self,
+        statement: &[u8],
+        docket: Option<&Docket>,
+    ) -> Result<(), Error> {
         self.write(STATEMENT, statement)?;
         let mut batch = Batch::default();
         self.parts(&mut |part| batch.push(0, part));
+        if let Some(docket) = docket {
+            docket.parts(0, &mut batch);
+        }
         batch.push(0, self.staging().map(Directory::named));
         if let Some(source) = batch.finish().remove(&0) {
             return Err(self.failed("", source));

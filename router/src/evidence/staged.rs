@@ -102,16 +102,7 @@ impl Staged {
             return Ok(staged);
         }
         let name = id::run_id();
-        let begin = || -> io::Result<Directory> {
-            // Whoever sweeps waits until the new directory is held.
-            let sharing = shared.staging.again()?;
-            sharing.share()?;
-            shared.staging.make(&name)?;
-            let directory = shared.staging.enter(&name)?;
-            directory.seize()?;
-            Ok(directory)
-        };
-        let directory = begin().map_err(|source| staged.failed(&name, source))?;
+        let directory = shared.stage(&name).map_err(|source| staged.failed(&name, source))?;
         staged.place = Some((name, directory));
         if kind == StagedKind::Execution {
             staged.make(manifest::OUTPUTS)?;

@@ -8,6 +8,9 @@ use super::summary::{self, KEY, REASON};
 use crate::digest::Digest;
 use crate::json::Object;
 
+/// The decision that names the plan to which the step belongs, so that a seal vouches for it before anything is executed.
+pub const DECIDED_PLAN: &str = "plan_sha256";
+
 /// The decisions about a spec. The same spec always gets the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verification {

@@ -14,6 +14,7 @@ mod execution;
 mod listing;
 mod others;
 mod places;
+mod plans;
 mod sealed;
 mod shown;
 mod verdict;

@@ -36,6 +36,12 @@ pub enum Error {
         /// Its mode.
         mode: u32,
     },
+    /// A link stands where a directory has to be.
+    #[error("{}: it is a link, and is not followed", visible(&path.to_string_lossy()))]
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
     /// The file that says which keys are trusted is none.
     #[error("{}: it says not which keys are trusted: {reason}", visible(&path.to_string_lossy()))]
     Trust {
@@ -125,6 +131,9 @@ impl Error {
             Self::Exposed { .. } => {
                 "chmod 700 the directory; look whether its keys are those that you know"
             }
+            Self::Link { .. } => {
+                "put the directory itself there, or name the one that it leads to as evidence.directory"
+            }
             Self::Trust { .. } | Self::TrustIsGone { .. } => "restore trust.json from a copy",
             Self::OtherKey { .. } => {
                 "restore the key from a copy; to replace a key, rotate it while the old one is there"
@@ -143,7 +152,7 @@ impl Error {
         }
     }
 
-    pub(super) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source: Arc::new(source) }
     }
 }

@@ -49,7 +49,7 @@ impl Keys {
     /// is the only one that appends to the log.
     pub(super) fn lock(&self) -> Result<File, Error> {
         let failed = Error::file(&self.directory);
-        let lock = || {
+        let make = || {
             match DirBuilder::new().mode(0o700).create(&self.directory) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     std::fs::create_dir_all(self.directory.parent().unwrap_or(Path::new(".")))?;
@@ -62,9 +62,17 @@ impl Keys {
                 result => result?,
             }
             let mode = std::fs::metadata(&self.directory)?.mode() & 0o777;
-            Ok((files::seize(&self.directory.join("lock"))?, mode))
+            Ok(mode)
         };
-        let (lock, mode) = lock().map_err(failed)?;
+        // Whoever put a link there could have keys and log anywhere; only the directory above is the operator's to name.
+        for path in [&self.directory, &self.log] {
+            if path.is_symlink() {
+                return Err(Error::Link { path: path.clone() });
+            }
+        }
+        let mode = make().map_err(failed)?;
+        let path = self.directory.join("lock");
+        let lock = files::seize(&path).map_err(Error::file(&path))?;
         if mode & 0o022 != 0 {
             return Err(Error::Exposed { path: self.directory.clone(), mode });
         }

@@ -2,7 +2,9 @@
 
 use std::sync::mpsc::Receiver;
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension as _, Row, TransactionBehavior, params,
+};
 
 use super::reader;
 use super::record::{Log, Status};
@@ -13,6 +15,9 @@ use super::{Error, Store};
 const SINCE: i64 = 5;
 /// At most so much of runs is read at once, unless one is larger.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// As many runs as are sealed at once end in any order; the last of their entries is among so many.
+const LAST: i64 = 1024;
 
 /// A run that is over and has no seal yet.
 #[derive(Clone, Debug)]
@@ -105,23 +110,69 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn seal_of(&self, run_id: &str) -> Result<Option<RunSeal>, Error> {
+        Ok(self.numbered_seal_of(run_id)?.map(|(_, seal)| seal))
+    }
+
+    /// Returns the seal of a run, with the number of the run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn numbered_seal_of(&self, run_id: &str) -> Result<Option<(i64, RunSeal)>, Error> {
         let run_id = run_id.to_owned();
+        let query = "SELECT run_no, leaf, attestation FROM seals JOIN runs USING (run_no) \
+             WHERE run_id = ?1";
+        self.one_seal(query, move |query| query.query_row([run_id], numbered))
+    }
+
+    /// Returns the seal of the run of a number.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn seal_of_number(&self, run_no: i64) -> Result<Option<RunSeal>, Error> {
+        let query = "SELECT run_no, leaf, attestation FROM seals WHERE run_no = ?1";
+        Ok(self.one_seal(query, move |query| query.query_row([run_no], numbered))?.map(|it| it.1))
+    }
+
+    /// Returns the seal of the run with the highest number, with that number.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn newest_seal(&self) -> Result<Option<(i64, RunSeal)>, Error> {
+        let query = "SELECT run_no, leaf, attestation FROM seals ORDER BY run_no DESC LIMIT 1";
+        self.one_seal(query, |query| query.query_row([], numbered))
+    }
+
+    /// Returns the seal with the last entry of the log among those of the newest runs, after the run of a number.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn last_seal(&self, after: i64) -> Result<Option<RunSeal>, Error> {
+        let query = "SELECT run_no, leaf, attestation FROM \
+             (SELECT * FROM seals WHERE run_no > ?1 ORDER BY run_no DESC LIMIT ?2) \
+             ORDER BY leaf DESC LIMIT 1";
+        let found = self.one_seal(query, move |query| query.query_row([after, LAST], numbered))?;
+        Ok(found.map(|(_, seal)| seal))
+    }
+
+    fn one_seal(
+        &self,
+        query: &'static str,
+        ask: impl FnOnce(&mut CachedStatement<'_>) -> rusqlite::Result<(i64, RunSeal)> + Send + 'static,
+    ) -> Result<Option<(i64, RunSeal)>, Error> {
         self.read(move |connection| {
             // Another process may have brought the file to this version since it was opened.
             match schema::layout(connection)? {
                 Layout::Ours(version) if version >= SINCE => {}
                 _ => return Ok(None),
             }
-            let mut query = connection.prepare_cached(
-                "SELECT leaf, attestation FROM seals JOIN runs USING (run_no) WHERE run_id = ?1",
-            )?;
-            let seal = query.query_row([run_id], |row| {
-                let leaf = row.get::<_, i64>(0)?.cast_unsigned();
-                Ok(RunSeal { leaf, attestation: row.get(1)? })
-            });
-            Ok(seal.optional()?)
+            Ok(ask(&mut connection.prepare_cached(query)?).optional()?)
         })
     }
+}
+
+fn numbered(row: &Row<'_>) -> rusqlite::Result<(i64, RunSeal)> {
+    let leaf = row.get::<_, i64>(1)?.cast_unsigned();
+    Ok((row.get(0)?, RunSeal { leaf, attestation: row.get(2)? }))
 }
 
 fn is_sealed(connection: &Connection, run_no: i64) -> Result<bool, Error> {

@@ -1,5 +1,6 @@
 //! The tiles of a directory, with those that were read last kept: each with all complete subtrees in it.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,8 +9,11 @@ use super::tile::{HEIGHT, Kind, LEVELS, Tile, WIDTH};
 use crate::digest::Digest;
 use crate::merkle::{self, Nodes};
 
-/// How many tiles are kept, of 16 KiB each at most.
+/// How many tiles of leaves are kept, of 16 KiB each at most.
 const KEPT: usize = 64;
+/// How many tiles above them are kept: those of sixteen million entries, in 4 MiB. Every proof goes through some of them, so
+/// that one of any entry costs the tile of its leaf, however many entries there are.
+const KEPT_ABOVE: usize = 256;
 
 /// The complete subtrees over the hashes of a tile, as far as it goes.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +72,45 @@ impl FromIterator<Digest> for Subtree {
 #[derive(Debug)]
 pub(super) struct Tiles {
     directory: PathBuf,
-    /// Those that were used last, the last one at the end: level, index, subtrees.
-    kept: Mutex<Vec<(u32, u64, Subtree)>>,
+    kept: Mutex<Kept>,
+}
+
+/// Tiles that were read.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Tiles of leaves that were used last, the last one at the end: index, subtrees.
+    leaves: Vec<(u64, Subtree)>,
+    /// Tiles above them, by level and index.
+    above: HashMap<(u32, u64), Subtree>,
+}
+
+impl Kept {
+    /// Returns a node of a tile that is kept and goes as far.
+    fn node(&mut self, level: u32, index: u64, height: u32, inside: u64) -> Option<Digest> {
+        if level > 0 {
+            return self.above.get(&(level, index))?.node(height, inside);
+        }
+        let place = self.leaves.iter().rposition(|(its_index, _)| *its_index == index)?;
+        let hash = self.leaves[place].1.node(height, inside)?;
+        self.leaves[place..].rotate_left(1);
+        Some(hash)
+    }
+
+    fn keep(&mut self, level: u32, index: u64, subtree: Subtree) {
+        if level > 0 {
+            // Beyond that it is begun anew: what is needed again is read again.
+            if self.above.len() >= KEPT_ABOVE && !self.above.contains_key(&(level, index)) {
+                self.above.clear();
+            }
+            self.above.insert((level, index), subtree);
+            return;
+        }
+        self.leaves.retain(|(its_index, _)| *its_index != index);
+        if self.leaves.len() == KEPT {
+            self.leaves.remove(0);
+        }
+        self.leaves.push((index, subtree));
+    }
 }
 
 impl Tiles {
@@ -81,18 +122,13 @@ impl Tiles {
         &self.directory
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<(u32, u64, Subtree)>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a tile that a checkpoint covers.
     pub(super) fn keep(&self, level: u32, index: u64, subtree: Subtree) {
-        let mut kept = self.kept();
-        kept.retain(|(its_level, its_index, _)| (*its_level, *its_index) != (level, index));
-        if kept.len() == KEPT {
-            kept.remove(0);
-        }
-        kept.push((level, index, subtree));
+        self.kept().keep(level, index, subtree);
     }
 
     /// Returns the same tiles as those of a tree of a size.
@@ -130,15 +166,9 @@ impl Nodes for Sized<'_> {
         let (of, height) = (level / HEIGHT, level % HEIGHT);
         let per_tile = WIDTH >> height;
         let (number, inside) = (index / per_tile, index % per_tile);
-        let mut kept = self.tiles.kept();
-        let place = kept.iter().rposition(|(level, index, _)| (*level, *index) == (of, number));
-        if let Some(place) = place
-            && let Some(hash) = kept[place].2.node(height, inside)
-        {
-            kept[place..].rotate_left(1);
+        if let Some(hash) = self.tiles.kept().node(of, number, height, inside) {
             return Ok(hash);
         }
-        drop(kept);
         let tile = Tile::of(Kind::Hashes(of), number, self.size).ok_or_else(beyond)?;
         let subtree: Subtree = tile.hashes(&self.tiles.directory)?.into_iter().collect();
         let hash = subtree.node(height, inside).ok_or_else(beyond)?;

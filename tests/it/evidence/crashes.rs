@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_router::attest::Statement;
-use nexus_router::evidence::verify::{Options, Report, Standing, Verifier};
-use nexus_router::evidence::{Cabinet, Keeper, Rejection, statement};
+use nexus_router::evidence::verify::{Options, Reason, Report, Standing, Verifier};
+use nexus_router::evidence::{Cabinet, Keeper, Plan, Rejection, statement};
 use nexus_router::json::Object;
 use nexus_router::metrics::Metrics;
 use nexus_router::seal::{Kind, Leaf, Sealer, Trust, trust_path};
@@ -107,4 +107,32 @@ fn nothing_is_missing_after_programs_were_killed_at_any_moment() {
     let (code, text) = verify(&root);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("missing:cabinet:"), "{text}");
+}
+
+#[test]
+fn nobody_vouches_for_a_plan_that_nothing_names() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    let keeper =
+        Keeper::open(root, Arc::new(Sealer::open(root).unwrap()), Metrics::default()).unwrap();
+    keeper.reject(&Rejection::new("task", "role_refused:scout:file_write")).unwrap();
+    assert_genuine(root, 1);
+    let plan = Plan::new("anybody", &[], &[]).unwrap();
+    Cabinet::open(root).unwrap().stage_plan(&plan).unwrap().publish(None).unwrap();
+    let trust = Arc::new(Trust::read(&trust_path(root)).unwrap());
+    let mut told = Vec::new();
+    for hashes_only in [false, true] {
+        let options = Options { hashes_only, ..Options::default() };
+        let mut verifier = Verifier::new(Some(Arc::clone(&trust)), options);
+        drop(verifier.cabinet(root, None, &mut |verdict| {
+            if verdict.place == format!("plan/{}", plan.digest()) {
+                told.push((verdict.standing(), verdict.findings.list().to_vec()));
+            }
+        }));
+    }
+    assert_eq!(told.len(), 2, "it is told, whatever it is");
+    assert_eq!(told[0].0, Standing::Unclear);
+    assert_eq!(told[0].1[0].reason, Reason::NoSeal);
+    assert!(told[0].1[0].message.contains("nobody vouches for it"), "{told:?}");
+    assert_eq!(told[1].0, Standing::Genuine, "its bytes are those of its name");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nexus_router::access::{NewToken, Scope};
 use nexus_router::digest::Digest;
-use nexus_router::evidence::{Acting, Given, Keeper};
+use nexus_router::evidence::{Acting, Given, Keeper, Planned};
 use nexus_router::json::Object;
 use nexus_router::metrics::Metrics;
 use nexus_router::notary;
@@ -386,7 +386,7 @@ fn a_second_attempt_has_evidence_of_its_own() {
         library: None,
         interface: None,
         timeout: Duration::from_secs(1),
-        plan: vec![(1, ActionClass::DataLookup)],
+        plan: Arc::new(Planned::new(vec![(1, ActionClass::DataLookup)])),
         isolation: "inline",
         grants: Object::new(),
         caller: None,
@@ -419,7 +419,7 @@ fn an_older_log_that_is_put_back_is_not_continued() {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -1,5 +1,6 @@
 //! `nexus-router evidence export`.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::output::Output;
@@ -59,7 +60,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             )
         }
     };
-    std::fs::create_dir(to).map_err(failed(to))?;
+    // Whom else to show it is the operator's to say.
+    std::fs::DirBuilder::new().mode(0o700).create(to).map_err(failed(to))?;
     copy(&bundle, &to.join("bundle"), Options::default().limits)
         .map_err(failed(&to.join("bundle")))?;
     let keys = to.join("keys");

@@ -102,6 +102,10 @@ fn table(trust: &Trust) -> Vec<String> {
 
 fn rotate(arguments: &RotateArguments, environment: &Environment) -> Result<Answer, Error> {
     let root = arguments.place.root(environment)?;
+    if arguments.place.root.is_none() {
+        // A key that is replaced in an older copy of the log would sign a second history.
+        arguments.place.app(environment)?.hold_log()?;
+    }
     let rotation = match arguments.key {
         Which::Attestation => seal::rotate_attestation(&root),
         Which::Log => seal::rotate_log(&root),

@@ -1,6 +1,6 @@
 //! The examination of a whole cabinet: every bundle, the log, and whether each has what the other tells of.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::exam::Located;
 use super::places::{Places, Spot};
+use super::plans::Plans;
 use super::verdict::{Findings, Kind, Reason, Standing, Verdict};
 use super::{Verifier, walk};
 use crate::digest::Digest;
@@ -123,66 +124,33 @@ impl Verifier {
         };
         let mut workers = Workers::new(self);
         workers.walk(opened.as_fd(), &mut cabinet.findings, &mut judged);
-        plans.tell(&mut cabinet.findings, each);
         let entries = ledger.as_ref().map_or(0, |ledger| ledger.first.size);
         if let Some(ledger) = &mut ledger {
             let mut missing = ledger.unclaimed();
-            if !missing.findings.list().is_empty() && log.standing() == Standing::Genuine {
+            let late = !missing.findings.list().is_empty() || plans.is_one_unnamed();
+            if late && log.standing() == Standing::Genuine {
                 // What was sealed a moment ago may appear only now.
                 std::thread::sleep(MOMENT);
                 let mut again = Findings::new(0);
                 workers.walk(opened.as_fd(), &mut again, &mut |verdicts| {
-                    verdicts.into_iter().for_each(|mut verdict| ledger.claim(&mut verdict));
+                    for mut verdict in verdicts {
+                        ledger.claim(&mut verdict);
+                        plans.hear(&verdict);
+                    }
                 });
                 missing = ledger.unclaimed();
             }
             log.findings.extend(missing.findings);
             log.checked.push("entries");
         }
+        found += plans.count();
+        plans.tell(self.options.hashes_only, &mut cabinet.findings, each);
         if found == 0 && entries == 0 {
             let message = "there is no bundle, and nothing in the log";
             cabinet.findings.tell(Reason::Nothing, "", message);
         }
         let log = (!self.options.hashes_only).then_some(log);
         Report { cabinet, log, entries }
-    }
-}
-
-/// The plans of a cabinet, for which only the executions that name them vouch.
-#[derive(Default)]
-struct Plans {
-    named: HashSet<Digest>,
-    there: HashMap<Digest, Verdict>,
-}
-
-impl Plans {
-    /// Takes note of a plan that is named, and keeps those that are there; returns everything else.
-    fn look(&mut self, verdict: Verdict) -> Option<Verdict> {
-        match (verdict.kind, verdict.plan_sha256) {
-            (Kind::Plan, Some(plan)) if verdict.standing() == Standing::Genuine => {
-                self.there.insert(plan, verdict);
-                return None;
-            }
-            (Kind::Execution, Some(plan)) if verdict.standing() == Standing::Genuine => {
-                self.named.insert(plan);
-            }
-            _ => {}
-        }
-        Some(verdict)
-    }
-
-    /// Tells the verdicts about plans that are named, and which of those are not there. One that nobody names was made
-    /// for an execution that never came, or by anybody: nothing is said of it.
-    fn tell(self, findings: &mut Findings, each: &mut dyn FnMut(&Verdict)) {
-        for plan in self.named {
-            match self.there.get(&plan) {
-                Some(verdict) => each(verdict),
-                None => {
-                    let message = "an execution names this plan, and it is not there";
-                    findings.tell(Reason::Missing, &format!("plan/{plan}"), message);
-                }
-            }
-        }
     }
 }
 
@@ -264,6 +232,10 @@ impl Ledger {
         verdict: &mut Verdict,
     ) -> Option<Self> {
         let findings = &mut verdict.findings;
+        if directory.is_symlink() {
+            findings.tell(Reason::Symlink, "", "it is a symbolic link, and no log");
+            return None;
+        }
         let tree = match Tree::open(directory) {
             Ok(tree) => tree,
             Err(error) => {

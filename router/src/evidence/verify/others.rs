@@ -4,7 +4,9 @@ use super::exam::{Claim, Exam};
 use super::verdict::Reason;
 use crate::attest::Subject;
 use crate::evidence::manifest::{ATTESTATION, MANIFEST, PLAN, PROOF, REJECTION};
+use crate::evidence::verification::DECIDED_PLAN;
 use crate::evidence::{Manifest, Plan, Rejection, Verification, statement};
+use crate::json::Value;
 use crate::seal::{Kind, Leaf};
 
 /// Examines a rejection.
@@ -41,6 +43,8 @@ pub(super) fn verification(exam: &mut Exam) -> Option<Claim> {
     exam.verdict.manifest_sha256 = exam.digest(MANIFEST);
     let verification = verification?;
     exam.verdict.spec_sha256 = Some(verification.spec_sha256);
+    let plan = verification.decisions.get(DECIDED_PLAN).and_then(Value::as_str);
+    exam.verdict.plan_sha256 = plan.and_then(|plan| plan.parse().ok());
     exam.named(vec![verification.spec_sha256.to_string()]);
     exam.checked("documents");
     let (manifest_sha256, spec) = (exam.digest(MANIFEST)?, verification.spec_sha256);
@@ -50,7 +54,7 @@ pub(super) fn verification(exam: &mut Exam) -> Option<Claim> {
     Some(Claim { leaf, subjects, link })
 }
 
-/// Examines a plan. It has no seal: executions name it by its digest, which is the name of its directory.
+/// Examines a plan. It has no seal: executions and decisions name it by its digest, which is the name of its directory.
 pub(super) fn plan(exam: &mut Exam) -> Option<Claim> {
     let plan = exam.document(PLAN, Plan::parse_canonical);
     exam.closed(&Manifest::default(), &[PLAN], false, |_| false);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use super::exam::Exam;
@@ -113,8 +114,14 @@ pub fn show(directory: &Path, limits: Limits) -> io::Result<Shown> {
     Ok(Shown { place, kind, documents, proof, files, findings })
 }
 
-/// Copies the files and directories of a bundle to a directory that is made for them. Links, pipes and the like are not
-/// copied, and stop it.
+/// Makes a directory into which nobody may look who may not look into another one.
+fn make_like(original: &Path, directory: &Path) -> io::Result<()> {
+    let mode = fs::metadata(original)?.mode() & 0o777;
+    fs::DirBuilder::new().mode(mode | 0o700).create(directory)
+}
+
+/// Copies the files and directories of a bundle to a directory that is made for them. Whoever may read an original may read
+/// its copy, and nobody else. Links, pipes and the like are not copied, and stop it.
 ///
 /// # Errors
 /// When something cannot be read, is no file or directory, or cannot be written.
@@ -124,13 +131,15 @@ pub fn copy(from: &Path, to: &Path, limits: Limits) -> io::Result<()> {
     if let Some(finding) = findings.list().first() {
         return Err(io::Error::other(format!("{}: {}", finding.file, finding.message)));
     }
-    fs::create_dir(to)?;
+    make_like(from, to)?;
     for directory in &contents.directories {
-        fs::create_dir(to.join(directory))?;
+        make_like(&from.join(directory), &to.join(directory))?;
     }
     for (name, file) in &contents.files {
         let mut source = crate::files::open_regular(&from.join(name))?;
-        let mut target = fs::OpenOptions::new().write(true).create_new(true).open(to.join(name))?;
+        let mode = source.metadata()?.mode() & 0o666;
+        let mut options = fs::OpenOptions::new();
+        let mut target = options.write(true).create_new(true).mode(mode).open(to.join(name))?;
         io::copy(&mut io::Read::take(&mut source, limits.file_bytes), &mut target)?;
         target.sync_all()?;
         // What was copied is what was looked at.

@@ -1,6 +1,7 @@
 //! The program itself: its verbs, its exit codes, and what it prints.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use nexus_router::evidence::verify::Reason;
 use serde_json::Value;
@@ -164,6 +165,19 @@ fn an_export_has_all_that_an_auditor_needs() {
     }
     let run = verify(&world, &["audit/bundle", "--trust", "audit/keys/trust.json"]);
     assert_eq!(run.code(), 0, "{}{}", run.stdout(), run.stderr());
+    // Nobody may read the copy who may not read the original, whatever the umask.
+    let open = |command: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", command, "sh"]).arg(crate::support::PROGRAM);
+        shell.args(["evidence", "export", "t1/e2", "--root", root_text, "--to"]);
+        shell.arg(world.path("open")).output().unwrap()
+    };
+    assert!(open("umask 0; exec \"$@\"").status.success());
+    let mode = |path: &str| fs::metadata(world.path("open").join(path)).unwrap().mode() & 0o777;
+    assert_eq!((mode(""), mode("bundle"), mode("bundle/outputs")), (0o700, 0o700, 0o700));
+    for file in ["bundle/exec_spec.json", "bundle/stdout.txt", "bundle/outputs/parsed.json"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
     // Nothing is overwritten, and nothing leaves that is not genuine.
     let run = world.run(&["evidence", "export", "t1/e2", "--root", root_text, "--to", "audit"]);
     assert_eq!(run.code(), 2, "{}", run.stdout());
