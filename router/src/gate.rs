@@ -3,6 +3,7 @@
 //! Only [`admit`] makes a [`Permit`], and nothing is called without one.
 
 mod asking;
+mod plan_grants;
 mod witness;
 
 use std::borrow::Cow;
@@ -169,6 +170,8 @@ pub struct Permit<'a> {
     method: &'a str,
     args: Cow<'a, Object>,
     interaction: Option<&'a Object>,
+    /// What the plan grants to an envoy.
+    grants: Option<&'a Value>,
     effects: Effects,
     timeout: Option<Duration>,
 }
@@ -217,6 +220,11 @@ impl Permit<'_> {
         (self.tool, self.method, &self.args)
     }
 
+    /// Returns what the plan grants to the call. Only an envoy is told.
+    pub(crate) const fn grants(&self) -> Option<&Value> {
+        self.grants
+    }
+
     /// Returns what the caller says besides the arguments.
     pub(crate) const fn interaction(&self) -> Option<&Object> {
         self.interaction
@@ -262,6 +270,9 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
             return deny(code, message, details.to_serde().into());
         }
     };
+    if let Err(refused) = plan_grants::judge(adapter, law, act, step) {
+        return Verdict::Deny(refused);
+    }
     if mode == Mode::DryRun {
         // Secrets that are not there do not matter yet.
         let misfit =
@@ -307,6 +318,7 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
             method: step.method(),
             args,
             interaction: step.interaction(),
+            grants: step.grants().filter(|_| adapter.envoy().is_some()),
             effects: effects(adapter, law, act),
             timeout: law.operation(act).map(|operation| operation.timeout),
         }),

@@ -86,6 +86,10 @@ mod sandbox;
 
 mod worker;
 
+mod confine;
+
+pub mod envoy;
+
 pub mod loader;
 
 pub mod listener;

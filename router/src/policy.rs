@@ -213,7 +213,7 @@ impl Law {
             && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), act, &key))
             && matches(&rule.method, act.method)
             && matches(&rule.token, name)
-            && rule.action_class.is_none_or(|class| self.is_of(class, act, &key))
+            && rule.action_class.is_none_or(|class| self.is_of(class, act))
             && rule.annotation.is_none_or(|annotation| {
                 self.hints.get(&key()).copied().unwrap_or_default().fits(annotation)
             })
@@ -233,8 +233,8 @@ impl Law {
 
     /// Says whether an operation is of a class, or would be if it were offered. For rules alone: a class that
     /// nobody gave an operation opens nothing to a role.
-    fn is_of(&self, class: ActionClass, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
-        let own = self.classes.get(&key()).copied();
+    fn is_of(&self, class: ActionClass, act: Act<'_>) -> bool {
+        let own = self.class_of(act);
         let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
         own.or_else(offered) == Some(class)
     }

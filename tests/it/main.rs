@@ -13,6 +13,7 @@ mod corpus;
 mod daemon;
 mod docs;
 mod engine;
+mod envoy;
 mod evidence;
 mod faults;
 mod golden;

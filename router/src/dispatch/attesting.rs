@@ -7,7 +7,8 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
-use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
+use crate::envoy::PlanGrant;
+use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Rejection};
 use crate::gate::Selection;
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
@@ -36,6 +37,11 @@ impl Execution {
         let class = around.law.class_of(act)?;
         let interface = around.law.interfaces.get(adapter_id);
         let confined = adapter.confined();
+        let args = call.get("args").and_then(Value::as_object);
+        let described = adapter.envoy().zip(args).and_then(|(envoy, args)| {
+            envoy.describe(class, args, &step.grants().map(PlanGrant::read_all).unwrap_or_default())
+        });
+        let grants = described.as_ref().map_or(&confined.grants, |(_, grants)| grants).to_json();
         Some(Acting {
             run_id: self.recorder.header().run_id.clone(),
             step: index + 1,
@@ -48,8 +54,10 @@ impl Execution {
             interface: interface.map(|keeping| keeping.digest),
             timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
             plan: self.classed(around, selection),
+            granted: self.granted(around, selection),
+            ordered: described.map(|(ordered, _)| ordered),
             isolation: confined.isolation.name(),
-            grants: confined.grants.to_json(),
+            grants,
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
         })
     }
@@ -62,6 +70,21 @@ impl Execution {
             Some((index + 1, around.law.class_of(act)?))
         });
         steps.collect()
+    }
+
+    /// Lists what the plan grants to those steps.
+    fn granted(
+        &self,
+        around: &Surroundings,
+        selection: &Selection,
+    ) -> Vec<(usize, Permission, Vec<String>)> {
+        let classed = self.classed(around, selection);
+        let grants = classed.into_iter().flat_map(|(number, _)| {
+            let grants = self.plan[number - 1].grants().map(PlanGrant::read_all);
+            let own = move |one: PlanGrant| (number, one.grant, one.targets);
+            grants.unwrap_or_default().into_iter().map(own)
+        });
+        grants.collect()
     }
 
     /// Puts on record that a call may be made. What cannot be shown later is not done.
@@ -140,8 +163,10 @@ impl Execution {
             let caller = self.origin.caller.as_ref()?;
             caller.role.map(Role::name)
         });
-        let reason =
-            format!("{}:{}:{class}", error.code.to_ascii_lowercase(), role.unwrap_or("none"));
+        let told = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
+        let reason = told.unwrap_or_else(|| {
+            format!("{}:{}:{class}", error.code.to_ascii_lowercase(), role.unwrap_or("none"))
+        });
         let mut context = Object::new();
         context.insert("adapter_id", act.adapter_id);
         context.insert("code", error.code.as_str());

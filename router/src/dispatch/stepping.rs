@@ -10,8 +10,9 @@ use super::asking::begun_without_asking;
 use super::attesting::ROLE_OUTPUT;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
+use crate::envoy;
 use crate::event::Payload;
-use crate::evidence::Output;
+use crate::evidence::{Output, Report};
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
 use crate::host::Patience;
 use crate::json::{Object, Value};
@@ -88,7 +89,11 @@ impl Execution {
                     Ok(opened) => {
                         case = opened;
                         let call = self.call(around, permit, step.timeout(), index, end);
-                        call.instrument(span).await?
+                        let (answer, time, report) = call.instrument(span).await?;
+                        if let (Some(case), Some(report)) = (&mut case, report) {
+                            case.attach(report);
+                        }
+                        (answer, time)
                     }
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
@@ -102,7 +107,9 @@ impl Execution {
             }
         };
         let mut result = self.result(step_id, answer, &around.secrets);
-        if how == "denied" {
+        if how == "denied" || unconfined(&result) {
+            // What could not be confined was refused like anything else that was not executed.
+            case = None;
             self.keep_refusal(around, act, &mut result).await;
         }
         self.close_case(around, case, &mut result).await;
@@ -125,7 +132,7 @@ impl Execution {
         timeout: Option<Duration>,
         index: usize,
         end: Option<Instant>,
-    ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
+    ) -> Result<Called, Broken> {
         if permit.effects() == Effects::External {
             self.recorder.commit().await?;
         }
@@ -147,7 +154,7 @@ impl Execution {
         let recorder = &mut self.recorder;
         let answered = around.host.call(permit, patience, || recorder.flush()).await;
         drop(listening);
-        Ok((answered.answer, answered.time))
+        Ok((answered.answer, answered.time, answered.report))
     }
 
     /// Makes the result that is recorded and answered: free of secrets.
@@ -219,6 +226,14 @@ impl Execution {
         let (step_id, status) = (step_id.as_str(), status.name());
         self.recorder.record(&Payload::StepCompleted { step_id, status })
     }
+}
+
+/// What came of a call, how long it took, and what the router knows besides of an execution of its own.
+type Called = (Result<Object, AdapterError>, Duration, Option<Report>);
+
+/// Says whether nothing was executed because it could not be confined.
+fn unconfined(result: &StepResult) -> bool {
+    result.error.as_ref().is_some_and(|error| error.code == envoy::UNAVAILABLE)
 }
 
 /// What a call asks its caller. A question may ask for a password by its name, and the state of an adapter may

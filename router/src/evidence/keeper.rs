@@ -8,8 +8,9 @@ use super::cabinet::{self, Cabinet, Execution};
 use super::finding::Findings;
 use super::inputs::Inputs;
 use super::normalize::{self, Normalized, Redactor, normalize};
+use super::ordered::{Ordered, Report};
 use super::output::Output;
-use super::plan::{Plan, PlanStep};
+use super::plan::{Grant, Permission, Plan, PlanStep};
 use super::promise::Leftover;
 use super::rejection::Rejection;
 use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
@@ -67,6 +68,10 @@ pub struct Acting {
     pub timeout: Duration,
     /// The steps of the run that are carried out in a role, counted from 1, with their classes.
     pub plan: Vec<(usize, ActionClass)>,
+    /// What the plan grants to its steps, counted from 1.
+    pub granted: Vec<(usize, Permission, Vec<String>)>,
+    /// What the router itself executes, if it does.
+    pub ordered: Option<Ordered>,
     /// Where the adapter runs.
     pub isolation: &'static str,
     /// What it is granted there.
@@ -82,6 +87,17 @@ pub struct Case {
     inputs: Inputs,
     native: bool,
     sandbox: Object,
+    report: Report,
+}
+
+impl Case {
+    /// Adds what is known of the execution besides its output.
+    pub fn attach(&mut self, mut report: Report) {
+        for (key, value) in std::mem::take(&mut report.sandbox).iter() {
+            self.sandbox.insert(key, value.clone());
+        }
+        self.report = report;
+    }
 }
 
 /// Keeps evidence.
@@ -133,29 +149,45 @@ impl Keeper {
         let mut free = attempts.map(|attempt| exec_id(acting.step, attempt));
         let exec_id = free.find(|exec_id| !self.cabinet.execution(&task_id, exec_id).exists());
         let exec_id = exec_id.unwrap_or_default();
-        let plan = plan(&task_id, &acting)?;
+        let plan = plan(&task_id, &exec_id, &acting)?;
         let staged = self.cabinet.stage_plan(&plan)?;
         if staged.already().is_none() {
             staged.publish(None)?;
         }
         let inputs = inputs(&acting, &plan)?;
-        let timeout = i64::try_from(acting.timeout.as_secs()).unwrap_or(LONGEST_TIMEOUT);
-        let timeout = timeout.clamp(1, LONGEST_TIMEOUT);
+        let ordered = acting.ordered.clone().unwrap_or_else(|| Ordered {
+            argv: acting.command.to_vec(),
+            cwd: ".".to_owned(),
+            env: Vec::new(),
+            kind: Kind::Python,
+            paths: Vec::new(),
+            timeout: acting.timeout,
+        });
+        let timeout = ordered.timeout.min(acting.timeout).as_millis().div_ceil(1000);
+        let timeout = i64::try_from(timeout).unwrap_or(LONGEST_TIMEOUT).clamp(1, LONGEST_TIMEOUT);
         let spec = ExecutionSpec::new(SpecFields {
             action: acting.class,
-            cmd_argv: acting.command.to_vec(),
-            cwd: ".".to_owned(),
-            env_allowlist: Vec::new(),
+            cmd_argv: ordered.argv,
+            cwd: ordered.cwd,
+            env_allowlist: ordered.env,
             exec_id,
             inputs_manifest_sha256: inputs.digest(),
-            kind: Kind::Python,
+            kind: ordered.kind,
             note: None,
-            paths_allowlist: Vec::new(),
+            paths_allowlist: ordered.paths,
             role: acting.class.role(),
             task_id,
             timeout_s: u32::try_from(timeout).unwrap_or(1),
         })?;
-        let decisions = decisions(&acting);
+        let mut decisions = decisions(&acting);
+        if acting.ordered.is_some() {
+            // The gate has decided; that the plan says the same is part of what is sealed.
+            let network = decisions.get("network_granted").and_then(Value::as_bool);
+            let authorized = plan.authorize(&spec, network.unwrap_or_default(), true)?;
+            for (key, value) in authorized.decisions().iter() {
+                decisions.insert(key, value.clone());
+            }
+        }
         let verification = Verification {
             spec_sha256: spec.digest(),
             reason: "ok".to_owned(),
@@ -168,7 +200,8 @@ impl Keeper {
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
-        Ok(Case { spec, inputs, native: acting.native, sandbox })
+        let report = Report::default();
+        Ok(Case { spec, inputs, native: acting.native, sandbox, report })
     }
 
     /// Keeps what came of a step: its output in the form of its role, normalized and sealed. An output that cannot be
@@ -211,7 +244,10 @@ impl Keeper {
         let Case { spec, inputs, sandbox, .. } = case;
         let (outcome, reason) = match given {
             Given::Output(_) if output.ok => (Outcome::Succeeded, "ok".to_owned()),
-            Given::Output(_) => (Outcome::Failed, "not_ok".to_owned()),
+            Given::Output(_) => {
+                let reason = case.report.reason.clone();
+                (Outcome::Failed, reason.unwrap_or_else(|| "not_ok".to_owned()))
+            }
             Given::Error { findings, .. } if !findings.is_empty() => {
                 (Outcome::Failed, findings[0].clone())
             }
@@ -226,6 +262,12 @@ impl Keeper {
             stdout: stdout.as_bytes(),
             stderr: stderr.as_bytes(),
             parsed: Some(normalized),
+            outputs: case
+                .report
+                .outputs
+                .iter()
+                .map(|(name, file)| (name.as_str(), &file[..]))
+                .collect(),
             ..Execution::new(spec, inputs, outcome, &reason)
         };
         let staged = self.cabinet.stage_execution(&execution)?;
@@ -317,7 +359,7 @@ fn exec_id(step: usize, attempt: u64) -> String {
     }
 }
 
-fn plan(task_id: &str, acting: &Acting) -> Result<Plan, Findings> {
+fn plan(task_id: &str, own: &str, acting: &Acting) -> Result<Plan, Findings> {
     let step = |(number, class): &(usize, ActionClass)| PlanStep {
         step_id: exec_id(*number, 1),
         role: class.role(),
@@ -325,7 +367,13 @@ fn plan(task_id: &str, acting: &Acting) -> Result<Plan, Findings> {
         task_id: task_id.to_owned(),
     };
     let steps: Vec<PlanStep> = acting.plan.iter().map(step).collect();
-    Plan::new(task_id, &steps, &[])
+    let grant = |(number, grant, targets): &(usize, Permission, Vec<String>)| Grant {
+        exec_id: if *number == acting.step { own.to_owned() } else { exec_id(*number, 1) },
+        grant: *grant,
+        targets: targets.clone(),
+    };
+    let grants: Vec<Grant> = acting.granted.iter().map(grant).collect();
+    Plan::new(task_id, &steps, &grants)
 }
 
 /// Names what the execution depends on.

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::child::CHILD_ARGUMENT;
 use super::error::{AdapterLoadError, Reason};
 use super::hearing::{Halt, Hearing};
 use super::library::Stage;
@@ -16,9 +15,11 @@ use super::verdict::Verdict;
 use super::wire::{Job, Task};
 use super::{Adapter, Incident, Loader, Placement, helper_error};
 use crate::grant::Grants;
-use crate::sandbox::{Profile, Reading};
+use crate::sandbox::{Metadata, Profile, Reading};
 use crate::worker::broker;
-use crate::worker::{self, Begun, Ending, Followed, Makeup, Process, Recipe, Rules, Team};
+use crate::worker::{
+    self, Begun, CHILD_ARGUMENT, Ending, Followed, Makeup, Process, Recipe, Rules, Team,
+};
 
 /// Descriptors that a worker may have.
 const DESCRIPTORS: u64 = 1024;
@@ -131,6 +132,9 @@ fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
         reading: Reading::Granted,
         library_path: loader.readable(opened),
         grants,
+        workspace: None,
+        metadata: Metadata::Denied,
+        file_size: None,
         accept: accept_missing.clone(),
     }
 }

@@ -6,9 +6,16 @@ use crate::json::Object;
 use crate::role::{ActionClass, Role};
 
 impl Law {
-    /// Returns the class of an operation, as a tool spec says.
+    /// Returns the class of an operation: of an adapter that answers in a role, the one that its tool is called
+    /// like, whatever anybody else says; of any other, as a tool spec says.
     #[must_use]
     pub fn class_of(&self, act: Act<'_>) -> Option<ActionClass> {
+        let role = self.roles.get(act.adapter_id);
+        let own = role
+            .and_then(|role| ActionClass::from_name(act.tool).filter(|class| role.allows(*class)));
+        if own.is_some() {
+            return own;
+        }
         if self.classes.is_empty() { None } else { self.classes.get(&act.key()).copied() }
     }
 

@@ -387,6 +387,8 @@ fn a_second_attempt_has_evidence_of_its_own() {
         interface: None,
         timeout: Duration::from_secs(1),
         plan: vec![(1, ActionClass::DataLookup)],
+        granted: Vec::new(),
+        ordered: None,
         isolation: "inline",
         grants: Object::new(),
         caller: None,
