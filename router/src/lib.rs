@@ -90,6 +90,8 @@ pub mod loader;
 
 pub mod listener;
 
+pub mod desk;
+
 pub mod check;
 
 pub mod registry;

@@ -7,9 +7,11 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
+use crate::config::SourceEntry;
 use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
 use crate::gate::Selection;
 use crate::json::{Object, Value};
+use crate::loader::Adapter;
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
 use crate::request::Step;
@@ -49,7 +51,7 @@ impl Execution {
             timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
             plan: self.classed(around, selection),
             isolation: confined.isolation.name(),
-            grants: confined.grants.to_json(),
+            grants: granted(around, adapter),
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
         })
     }
@@ -159,6 +161,24 @@ impl Execution {
             error.details.insert("evidence", "unwritten");
         }
     }
+}
+
+/// Returns what an adapter is granted: by the kernel, and what it may ask the router to fetch.
+fn granted(around: &Surroundings, adapter: &Adapter) -> Object {
+    let mut grants = adapter.confined().grants.to_json();
+    if let Some(sources) = around.law.sources.get(adapter.adapter_id()) {
+        let source = |source: &SourceEntry| {
+            let mut shown = Object::with_capacity(5);
+            shown.insert("name", source.name.as_str());
+            shown.insert("adapter_id", source.adapter.as_str());
+            shown.insert("tool", source.tool.as_str());
+            shown.insert("method", source.method.as_str());
+            shown.insert("action_class", source.action_class.name());
+            Value::from(shown)
+        };
+        grants.insert("sources", sources.iter().map(source).collect::<Vec<_>>());
+    }
+    grants
 }
 
 /// Returns what came of a call, as it is recorded.

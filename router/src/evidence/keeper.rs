@@ -1,5 +1,6 @@
 //! Who keeps evidence of what is done in a role: the cabinet and the seals together, for the engine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,17 @@ pub struct Case {
     inputs: Inputs,
     native: bool,
     sandbox: Object,
+    /// Files besides the output, by name: those of `outputs/`, and those of `volatile/`.
+    outputs: BTreeMap<String, String>,
+    volatile: BTreeMap<String, String>,
+}
+
+impl Case {
+    /// Adds a file to what will be kept: the same for equal executions, or else volatile.
+    pub fn attach(&mut self, name: &str, text: String, volatile: bool) {
+        let files = if volatile { &mut self.volatile } else { &mut self.outputs };
+        files.insert(name.to_owned(), text);
+    }
 }
 
 /// Keeps evidence.
@@ -168,7 +180,8 @@ impl Keeper {
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
-        Ok(Case { spec, inputs, native: acting.native, sandbox })
+        let (outputs, volatile) = Default::default();
+        Ok(Case { spec, inputs, native: acting.native, sandbox, outputs, volatile })
     }
 
     /// Keeps what came of a step: its output in the form of its role, normalized and sealed. An output that cannot be
@@ -226,6 +239,8 @@ impl Keeper {
             stdout: stdout.as_bytes(),
             stderr: stderr.as_bytes(),
             parsed: Some(normalized),
+            outputs: files(&case.outputs),
+            volatile: files(&case.volatile),
             ..Execution::new(spec, inputs, outcome, &reason)
         };
         let staged = self.cabinet.stage_execution(&execution)?;
@@ -287,6 +302,10 @@ impl Keeper {
         self.metrics.seals(1);
         Ok(())
     }
+}
+
+fn files(files: &BTreeMap<String, String>) -> BTreeMap<&str, &[u8]> {
+    files.iter().map(|(name, text)| (name.as_str(), text.as_bytes())).collect()
 }
 
 /// Reads a digest that is pinned in this program; tests hold each to what it is of.
