@@ -21,6 +21,7 @@ use crate::loader::Adapter;
 use crate::policy::{Act, Denial, Judgement, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
+use crate::role::ActionClass;
 use crate::secret::Secrets;
 use asking::Settled;
 
@@ -109,6 +110,14 @@ pub fn select(
         }
     };
     Ok(Selection { adapters, of_step })
+}
+
+/// Chooses the adapter of a source.
+///
+/// # Errors
+/// When it is not there.
+pub fn select_source(registry: &Registry, adapter_id: &str) -> Result<Selected, Failure> {
+    find(registry, adapter_id, Source::Step)
 }
 
 fn find(registry: &Registry, adapter_id: &str, source: Source) -> Result<Selected, Failure> {
@@ -256,6 +265,27 @@ pub struct Grounds<'a> {
 /// denied.
 #[must_use]
 pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
+    decide(grounds, selected, step, None)
+}
+
+/// Decides about a call that a call under way asks for, in the class of its source. Everything that holds for steps
+/// holds for it.
+#[must_use]
+pub fn admit_source<'a>(
+    grounds: Grounds<'a>,
+    selected: &'a Selected,
+    step: &'a Step,
+    class: ActionClass,
+) -> Verdict<'a> {
+    decide(grounds, selected, step, Some(class))
+}
+
+fn decide<'a>(
+    grounds: Grounds<'a>,
+    selected: &'a Selected,
+    step: &'a Step,
+    class: Option<ActionClass>,
+) -> Verdict<'a> {
     let Grounds { mode, policy, law, caller, secrets, .. } = grounds;
     let adapter = &selected.adapter;
     let adapter_id = adapter.adapter_id();
@@ -264,7 +294,8 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
         let message = "Only the router asks adapters for their catalogues.".to_owned();
         return deny("PERMISSION_DENIED", message, serde_json::json!({ "denied_by": "operator" }));
     }
-    let judgement = match law.judge(caller, act) {
+    let class = class.or_else(|| law.class_of(act));
+    let judgement = match law.judge_in(caller, act, class) {
         Ok(judgement) => judgement,
         Err(Denial { code, message, details }) => {
             return deny(code, message, details.to_serde().into());

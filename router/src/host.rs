@@ -149,6 +149,12 @@ impl Host {
         Some(Occupancy { calls: seats.calls, busy })
     }
 
+    /// Returns how long a call of an adapter may take that begins now.
+    pub(crate) fn time_of(&self, adapter_id: &str, patience: Patience<'_>) -> Duration {
+        let limit = self.seats.get(adapter_id).map(|seats| seats.timeout);
+        patience.time_from(Instant::now(), limit.unwrap_or(CallLimits::default().timeout))
+    }
+
     /// Makes the call, and uses up the permit. `slow` is told when the call takes its time.
     pub(crate) async fn call(
         &self,

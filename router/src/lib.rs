@@ -94,6 +94,8 @@ pub mod loader;
 
 pub mod listener;
 
+pub mod desk;
+
 pub mod check;
 
 pub mod registry;

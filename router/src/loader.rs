@@ -6,6 +6,7 @@
 //! opens and tries a private copy; and only then does the host open that copy and admit what it made.
 
 mod adapter;
+mod asking;
 mod cache;
 mod catalog;
 mod child;
@@ -40,6 +41,7 @@ use serde_json::Value;
 
 pub use adapter::{Adapter, Call, Workers};
 pub(crate) use adapter::{Answered, Started};
+pub use asking::{Ask, AskSink, refuse_asks};
 pub use child::run_child;
 pub use description::Description;
 pub use dry_run::DryRun;
@@ -134,6 +136,8 @@ pub struct Loader {
     pub limits: Limits,
     /// Where notices of adapters go.
     pub notices: NoticeSink,
+    /// Who answers what calls in workers ask.
+    pub asks: AskSink,
     /// Where the system's loader looks for what libraries need, besides its own places.
     pub library_path: Option<OsString>,
     /// Where adapters run. A host that loads one says so by that alone that it trusts it; in `router.toml`
@@ -162,6 +166,7 @@ impl Loader {
             dry_run: DryRun::Helper(find_helper(environment)),
             limits: Limits::default(),
             notices: log_notices(),
+            asks: refuse_asks(),
             library_path: environment.library_path.clone(),
             placement: Placement::inline(),
             incidents: log_incidents(),

@@ -4,6 +4,8 @@
 //! [`switchboard`] looks after; requests and answers go over a socket as [`frame`]s. What this module does not
 //! know is what a worker does: that is the job which it is given, and the servant that carries out calls.
 
+mod asked;
+mod asks;
 pub(crate) mod broker;
 pub(crate) mod ending;
 mod frame;
@@ -21,6 +23,7 @@ mod team;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use asked::Asked;
 pub(crate) use ending::Ending;
 pub(crate) use frame::{Frame, Gathering, Kind, MAX_FRAME, cut, try_send};
 pub(crate) use link::Answer;

@@ -28,6 +28,7 @@ mod ops;
 mod readme;
 mod role;
 mod run_cli;
+mod scout;
 mod seeing;
 mod signals;
 mod support;

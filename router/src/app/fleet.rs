@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::catalogues::{self, Gathered};
 use super::contracts::{Contracts, keepings};
 use super::error::Error;
-use super::signals;
+use super::{signals, sources};
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
@@ -184,6 +184,8 @@ impl Fleet {
             Some((member.adapter.adapter_id().to_owned(), envoy.or(member.entry.role)?))
         };
         law.roles = members.iter().filter_map(role).collect();
+        let asking = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
+        law.sources = sources::of(asking, &registry, &law)?;
         law.contract_required = config.contracts.required;
         law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();

@@ -7,9 +7,11 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
+use crate::config::SourceEntry;
 use crate::envoy::PlanGrant;
 use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Rejection};
 use crate::gate::Selection;
+use crate::grant::Grants;
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
@@ -41,7 +43,8 @@ impl Execution {
         let described = adapter.envoy().zip(args).and_then(|(envoy, args)| {
             envoy.describe(class, args, &step.grants().map(PlanGrant::read_all).unwrap_or_default())
         });
-        let grants = described.as_ref().map_or(&confined.grants, |(_, grants)| grants).to_json();
+        let grants = described.as_ref().map_or(&confined.grants, |(_, grants)| grants);
+        let grants = granted(around, adapter_id, grants);
         Some(Acting {
             run_id: self.recorder.header().run_id.clone(),
             step: index + 1,
@@ -184,6 +187,24 @@ impl Execution {
             error.details.insert("evidence", "unwritten");
         }
     }
+}
+
+/// Returns what an adapter is granted: by the kernel, and what it may ask the router to fetch.
+fn granted(around: &Surroundings, adapter_id: &str, grants: &Grants) -> Object {
+    let mut grants = grants.to_json();
+    if let Some(sources) = around.law.sources.get(adapter_id) {
+        let source = |source: &SourceEntry| {
+            let mut shown = Object::with_capacity(5);
+            shown.insert("name", source.name.as_str());
+            shown.insert("adapter_id", source.adapter.as_str());
+            shown.insert("tool", source.tool.as_str());
+            shown.insert("method", source.method.as_str());
+            shown.insert("action_class", source.action_class.name());
+            Value::from(shown)
+        };
+        grants.insert("sources", sources.iter().map(source).collect::<Vec<_>>());
+    }
+    grants
 }
 
 /// Returns what came of a call, as it is recorded.

@@ -1,20 +1,25 @@
 //! How a step is carried out: the gate, the call, and what is recorded of both.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use tokio::sync::Notify;
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
 use super::attesting::ROLE_OUTPUT;
+use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
 use crate::envoy;
 use crate::event::Payload;
 use crate::evidence::{Output, Report};
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
-use crate::host::Patience;
+use crate::host::{Answered, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::{Act, Law};
@@ -133,7 +138,9 @@ impl Execution {
         index: usize,
         end: Option<Instant>,
     ) -> Result<Called, Broken> {
-        if permit.effects() == Effects::External {
+        // What a call may ask for is done outside, too.
+        let asks = around.law.sources.contains_key(permit.adapter().adapter_id());
+        if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
         }
         let call_id = format!("{}/{index}", self.recorder.header().run_id);
@@ -151,10 +158,56 @@ impl Execution {
             cancelled: &cancelled.notify,
             trace: trace.as_ref(),
         };
-        let recorder = &mut self.recorder;
-        let answered = around.host.call(permit, patience, || recorder.flush()).await;
+        let answered = if asks {
+            self.call_and_answer(around, permit, patience).await
+        } else {
+            let recorder = &mut self.recorder;
+            around.host.call(permit, patience, || recorder.flush()).await
+        };
         drop(listening);
         Ok((answered.answer, answered.time, answered.report))
+    }
+
+    /// Makes a call of an adapter that was given sources, and answers what it asks meanwhile.
+    async fn call_and_answer(
+        &self,
+        around: &Surroundings,
+        permit: Permit<'_>,
+        patience: Patience<'_>,
+    ) -> Answered {
+        let (tool, method, _) = permit.call();
+        let adapter_id = permit.adapter().adapter_id();
+        let time = around.host.time_of(adapter_id, patience);
+        let act = Act { adapter_id, tool, method };
+        let retrieving = Retrieving::new(self, around, (act, patience.call_id), time);
+        let desk = around.desks.open(patience.call_id);
+        // Whoever gives up the run gives up both: the call, and what it waits for.
+        let given_up = Notify::new();
+        let given = Patience { cancelled: &given_up, ..patience };
+        // Everything is on disk already.
+        let call = around.host.call(permit, given, || ());
+        let serve = retrieving.serve(desk);
+        let (mut call, mut serve) = (pin!(call), pin!(serve));
+        let pass_on = async {
+            patience.cancelled.notified().await;
+            retrieving.cancelled.notify_one();
+            given_up.notify_one();
+            std::future::pending::<()>().await;
+        };
+        let mut pass_on = pin!(pass_on);
+        let answered = std::future::poll_fn(|context| {
+            let _: Poll<()> = pass_on.as_mut().poll(context);
+            if let Poll::Ready(answered) = call.as_mut().poll(context) {
+                return Poll::Ready(answered);
+            }
+            let _: Poll<()> = serve.as_mut().poll(context);
+            Poll::Pending
+        });
+        let answered = answered.await;
+        if retrieving.close() {
+            serve.await;
+        }
+        Answered { report: Some(retrieving.take_log().report()), ..answered }
     }
 
     /// Makes the result that is recorded and answered: free of secrets.
@@ -228,7 +281,7 @@ impl Execution {
     }
 }
 
-/// What came of a call, how long it took, and what the router knows besides of an execution of its own.
+/// What came of a call, how long it took, and what the router knows of it besides.
 type Called = (Result<Object, AdapterError>, Duration, Option<Report>);
 
 /// Says whether nothing was executed because it could not be confined.

@@ -65,6 +65,7 @@ impl Envoy {
         let report = Report {
             sandbox: facts(&profile, &ran),
             outputs: outputs.chain(network).collect(),
+            volatile: Vec::new(),
             reason: reason(&ran.end),
         };
         Ok(Answered { text, report })

@@ -1,5 +1,6 @@
 //! Who keeps evidence of what is done in a role: the cabinet and the seals together, for the engine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -262,12 +263,8 @@ impl Keeper {
             stdout: stdout.as_bytes(),
             stderr: stderr.as_bytes(),
             parsed: Some(normalized),
-            outputs: case
-                .report
-                .outputs
-                .iter()
-                .map(|(name, file)| (name.as_str(), &file[..]))
-                .collect(),
+            outputs: files(&case.report.outputs),
+            volatile: files(&case.report.volatile),
             ..Execution::new(spec, inputs, outcome, &reason)
         };
         let staged = self.cabinet.stage_execution(&execution)?;
@@ -329,6 +326,10 @@ impl Keeper {
         self.metrics.seals(1);
         Ok(())
     }
+}
+
+fn files(files: &[(String, Vec<u8>)]) -> BTreeMap<&str, &[u8]> {
+    files.iter().map(|(name, file)| (name.as_str(), &file[..])).collect()
 }
 
 /// Reads a digest that is pinned in this program; tests hold each to what it is of.

@@ -29,6 +29,8 @@ pub struct Report {
     pub sandbox: Object,
     /// Files that came out, and records of what it did, by name inside `outputs/`.
     pub outputs: Vec<(String, Vec<u8>)>,
+    /// What differs between equal executions, by name inside `volatile/`.
+    pub volatile: Vec<(String, Vec<u8>)>,
     /// Why it did not succeed; a stable text.
     pub reason: Option<String>,
 }

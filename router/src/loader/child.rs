@@ -133,8 +133,7 @@ fn try_library(
         }
     };
     let create = || -> Result<Instance, String> {
-        let wire = wire.clone();
-        let host = notice::forwarding_host(move |text| drop(wire.send(Kind::Notice, 0, text)));
+        let host = notice::forwarding_host(wire.clone());
         let made = factory.create(job.adapter_id.as_deref(), &job.config, host);
         made.map_err(|error| match error.len() {
             0..=MAX_TEXT => error,

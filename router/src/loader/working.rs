@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::asking::Ask;
 use super::error::{AdapterLoadError, Reason};
 use super::hearing::{Halt, Hearing};
 use super::library::Stage;
@@ -212,6 +213,7 @@ fn makeup(
     let Placement { processes, crashes, crash_window, quarantine, .. } = loader.placement;
     let rules = Rules { processes, crashes, window: crash_window, quarantine };
     let (told, printing) = (loader.notices.clone(), loader.notices.clone());
+    let asks = loader.asks.clone();
     let incidents = loader.incidents.clone();
     let adapter_id: Arc<str> = adapter_id.into();
     let rate = Mutex::new((Instant::now(), 0));
@@ -223,6 +225,7 @@ fn makeup(
                 told(notice);
             }
         }),
+        asks: Box::new(move |asked| asks(Ask::new(asked))),
         printed: Box::new(move |text| {
             let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
             if rate.0.elapsed() > Duration::from_secs(1) {

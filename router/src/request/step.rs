@@ -25,6 +25,18 @@ impl Step {
         steps(Some(plan), &place)
     }
 
+    /// Makes a step of a call that no caller wrote down.
+    pub(crate) fn of_call(step_id: &str, (tool, method): (&str, &str), args: Object) -> Self {
+        let mut call = Object::with_capacity(3);
+        call.insert("tool", tool);
+        call.insert("method", method);
+        call.insert("args", args);
+        let mut step = Object::with_capacity(2);
+        step.insert("step_id", step_id);
+        step.insert("call", call);
+        Self(step)
+    }
+
     /// Returns the id, which no other step of the plan has.
     #[must_use]
     pub fn step_id(&self) -> &str {

@@ -42,13 +42,19 @@ pub(crate) enum Kind {
     Notice = 8,
     /// From a guard: how its worker ended, after everything that it had started.
     Ended = 10,
+    /// From a worker: something that a call asks for. The id is the answer's, and the worker's choice.
+    Ask = 11,
+    /// To a worker: what was asked for.
+    Told = 12,
+    /// To a worker: the error in place of it.
+    Untold = 13,
 }
 
 /// Stands for the kind of a frame that is only a piece.
 const PIECE: u8 = 9;
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Job,
         Self::Call,
         Self::Cancel,
@@ -58,6 +64,9 @@ impl Kind {
         Self::Error,
         Self::Notice,
         Self::Ended,
+        Self::Ask,
+        Self::Told,
+        Self::Untold,
     ];
 
     fn of(byte: u8) -> Option<Self> {
