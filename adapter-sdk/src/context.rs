@@ -227,6 +227,20 @@ impl CallContext {
         self.notify(json!({"type": "log", "level": level, "message": message, "fields": fields}));
     }
 
+    /// Asks the host for something that it does for this call alone, such as
+    /// `{"type": "retrieve", "source": "docs", "input": {…}}`, and waits for the answer.
+    ///
+    /// What may be asked is what the operator laid down for this adapter; without that the answer is
+    /// [`UNSUPPORTED`](code::UNSUPPORTED). The answer comes before the call's own time is over, or not at all.
+    ///
+    /// # Errors
+    /// The host's error, or what [`check`](Self::check) says of a call that should end.
+    pub fn ask(&self, mut request: Value) -> Result<Value, AdapterError> {
+        self.check()?;
+        self.name_call(&mut request);
+        self.host.ask(&request)
+    }
+
     /// Returns the host, for work that outlives the call.
     #[must_use]
     pub fn host(&self) -> &Host {
@@ -234,10 +248,14 @@ impl CallContext {
     }
 
     fn notify(&self, mut notice: Value) {
-        if let (Some(call_id), Value::Object(members)) = (self.call_id(), &mut notice) {
+        self.name_call(&mut notice);
+        self.host.notify(&notice);
+    }
+
+    fn name_call(&self, message: &mut Value) {
+        if let (Some(call_id), Value::Object(members)) = (self.call_id(), message) {
             members.insert("call_id".to_owned(), call_id.into());
         }
-        self.host.notify(&notice);
     }
 }
 

@@ -47,13 +47,27 @@ pub fn manifest(manifest: &Manifest) -> Value {
     serde_json::from_slice(&metadata::manifest_json(manifest)).expect("a manifest is JSON")
 }
 
+/// Answers what an adapter asks.
+type Answers = Arc<dyn Fn(&Value) -> Result<Value, AdapterError> + Send + Sync>;
+
 /// A host that keeps what an adapter tells it.
 #[derive(Clone, Default)]
 pub struct Recorder {
     notices: Arc<Mutex<Vec<Value>>>,
+    answers: Option<Answers>,
 }
 
 impl Recorder {
+    /// Answers what calls [`ask`](CallContext::ask). Without this, a recorder answers nothing.
+    #[must_use]
+    pub fn answering(
+        mut self,
+        answer: impl Fn(&Value) -> Result<Value, AdapterError> + Send + Sync + 'static,
+    ) -> Self {
+        self.answers = Some(Arc::new(answer));
+        self
+    }
+
     /// Returns a context whose host is this recorder, without a deadline.
     #[must_use]
     pub fn context(&self) -> CallContext {
@@ -121,9 +135,18 @@ impl HostV1 for Recorder {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 
-    fn ask(&self, _: RStr<'_>) -> Answer {
-        let error = AdapterError::operational(code::UNSUPPORTED, "this host answers no requests");
-        Answer::RErr(crate::completion::error_text(&error).into())
+    fn ask(&self, request: RStr<'_>) -> Answer {
+        let request = serde_json::from_str(request.as_str()).unwrap_or(Value::Null);
+        let answer = match &self.answers {
+            Some(answer) => answer(&request),
+            None => {
+                Err(AdapterError::operational(code::UNSUPPORTED, "this host answers no requests"))
+            }
+        };
+        match answer {
+            Ok(answer) => Answer::ROk(answer.to_string().into()),
+            Err(error) => Answer::RErr(crate::completion::error_text(&error).into()),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod prepared;
 mod sealing;
 mod setup;
 mod signals;
+mod sources;
 mod state;
 mod storage;
 mod timeline;
@@ -34,10 +35,11 @@ pub use watchman::Watchman;
 
 use crate::bundle::{self, ImportOptions, Imported};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::desk::Desks;
 use crate::gate::Witness;
 use crate::json::Value;
 use crate::listener::Listeners;
-use crate::loader::{IncidentSink, Loader, NoticeSink, log_notices};
+use crate::loader::{AskSink, IncidentSink, Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
 use crate::policy::Law;
 use crate::registry::Registry;
@@ -98,6 +100,7 @@ pub struct App {
     witness: Witness,
     watchman: Watchman,
     listeners: Listeners,
+    desks: Desks,
     news: Arc<News>,
     hidden: Hidden,
     setup: RwLock<Arc<Setup>>,
@@ -116,6 +119,7 @@ struct Setup {
 /// Who hears of adapters, whatever the configuration.
 struct Ears {
     notices: NoticeSink,
+    asks: AskSink,
     incidents: IncidentSink,
 }
 
@@ -150,7 +154,8 @@ impl App {
         let incidents = watchman.sink(&metrics, &hidden);
         let (listeners, news) = (Listeners::default(), Arc::<News>::default());
         let notices = news.sink(listeners.sink(log_notices()));
-        let ears = Ears { notices, incidents };
+        let desks = Desks::default();
+        let ears = Ears { notices, asks: desks.sink(), incidents };
         let setup = Setup::new(environment, config, &named, &ears);
         Self {
             environment: environment.clone(),
@@ -160,6 +165,7 @@ impl App {
             witness: Witness::default(),
             watchman,
             listeners,
+            desks,
             news,
             hidden,
             setup: RwLock::new(Arc::new(setup)),
@@ -457,6 +463,7 @@ impl App {
             metrics: self.metrics.clone(),
             witness: self.witness.clone(),
             listeners: self.listeners.clone(),
+            desks: self.desks.clone(),
             keeper: lock(&self.sealing).as_ref().map(|sealing| Arc::clone(&sealing.keeper)),
             ..default
         }

@@ -4,6 +4,7 @@ mod calls;
 mod contracts;
 mod evidence;
 mod own;
+mod sources;
 
 use crate::check::CHECKS;
 use crate::loader::Reason;
@@ -81,13 +82,15 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 16] = [
+    let tables: [(Kind, &[Row]); 18] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
         (Kind::Run, evidence::RUNS),
         (Kind::Error, evidence::ERRORS),
+        (Kind::Adapter, sources::ADAPTERS),
+        (Kind::Error, sources::ERRORS),
         (Kind::Error, calls::REQUESTS),
         (Kind::Error, config::Error::TABLE),
         (Kind::Error, store::Error::TABLE),

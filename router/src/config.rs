@@ -28,7 +28,7 @@ pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings, Log,
     LogFormat, Mcp, Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server,
-    SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

@@ -27,6 +27,21 @@ impl Digest {
 }
 
 impl Digest {
+    /// Digests whatever is read.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn of_reader(reader: &mut impl std::io::Read) -> std::io::Result<Self> {
+        let mut hash = Sha256::new();
+        let mut block = vec![0; 64 * 1024];
+        loop {
+            match reader.read(&mut block)? {
+                0 => return Ok(Self(hash.finalize().into())),
+                read => hash.update(&block[..read]),
+            }
+        }
+    }
+
     /// What stands before the first event of a chain.
     pub const ZERO: Self = Self([0; 32]);
 

@@ -6,6 +6,8 @@ mod attesting;
 mod ending;
 mod judging;
 mod resuming;
+mod retrieved;
+mod retrieving;
 mod stepping;
 
 use std::sync::{Arc, OnceLock};
@@ -18,6 +20,7 @@ pub(crate) use resuming::Obstacle;
 
 use crate::approval::Approval;
 use crate::caller::Caller;
+use crate::desk::Desks;
 use crate::event::{Failure, Payload, Place, PlanSource};
 use crate::evidence::{Keeper, Planned};
 use crate::gate::{self, Selection, Source, Witness};
@@ -44,6 +47,7 @@ pub(crate) struct Surroundings {
     pub(crate) metrics: Metrics,
     pub(crate) witness: Witness,
     pub(crate) listeners: Listeners,
+    pub(crate) desks: Desks,
     pub(crate) host: Host,
     /// Who keeps evidence of what is done in a role.
     pub(crate) keeper: Option<Arc<Keeper>>,

@@ -5,6 +5,7 @@
 //! there whole or not at all. **Secrets never enter**: callers hand over values in which secrets were replaced
 //! already, for nothing here could tell a secret from a text, and what is sealed can never be taken back.
 
+mod acting;
 pub mod cabinet;
 pub mod canonical;
 mod directory;
@@ -15,6 +16,7 @@ mod keeper;
 pub mod manifest;
 pub mod name;
 pub mod normalize;
+mod ordered;
 pub mod output;
 mod placing;
 pub mod plan;
@@ -31,14 +33,16 @@ pub mod verification;
 pub mod verify;
 mod wrap;
 
+pub use acting::Acting;
+pub(crate) use acting::pinned;
 pub use cabinet::{Cabinet, Error, Execution, Left};
 pub use docket::OpenCase;
 pub use finding::{Finding, Findings};
 pub use inputs::Inputs;
-pub(crate) use keeper::pinned;
-pub use keeper::{Acting, Case, KeepError, Keeper, task_id};
+pub use keeper::{Case, KeepError, Keeper, task_id};
 pub use manifest::Manifest;
 pub use normalize::{Normalized, Redactor, normalize};
+pub use ordered::{Ordered, Report};
 pub use output::Output;
 pub use plan::{Authorization, Grant, Permission, Plan, PlanStep};
 pub use planned::Planned;

@@ -3,6 +3,7 @@
 //! Only [`admit`] makes a [`Permit`], and nothing is called without one.
 
 mod asking;
+mod plan_grants;
 mod witness;
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ use crate::loader::Adapter;
 use crate::policy::{Act, Denial, Judgement, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
+use crate::role::ActionClass;
 use crate::secret::Secrets;
 use asking::Settled;
 
@@ -110,6 +112,14 @@ pub fn select(
     Ok(Selection { adapters, of_step })
 }
 
+/// Chooses the adapter of a source.
+///
+/// # Errors
+/// When it is not there.
+pub fn select_source(registry: &Registry, adapter_id: &str) -> Result<Selected, Failure> {
+    find(registry, adapter_id, Source::Step)
+}
+
 fn find(registry: &Registry, adapter_id: &str, source: Source) -> Result<Selected, Failure> {
     let Ok(adapter) = registry.get(adapter_id) else {
         let available = registry.adapters().map(|adapter| adapter.adapter_id().into()).collect();
@@ -169,6 +179,8 @@ pub struct Permit<'a> {
     method: &'a str,
     args: Cow<'a, Object>,
     interaction: Option<&'a Object>,
+    /// What the plan grants to an envoy.
+    grants: Option<&'a Value>,
     effects: Effects,
     timeout: Option<Duration>,
 }
@@ -217,6 +229,11 @@ impl Permit<'_> {
         (self.tool, self.method, &self.args)
     }
 
+    /// Returns what the plan grants to the call. Only an envoy is told.
+    pub(crate) const fn grants(&self) -> Option<&Value> {
+        self.grants
+    }
+
     /// Returns what the caller says besides the arguments.
     pub(crate) const fn interaction(&self) -> Option<&Object> {
         self.interaction
@@ -248,6 +265,27 @@ pub struct Grounds<'a> {
 /// denied.
 #[must_use]
 pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
+    decide(grounds, selected, step, None)
+}
+
+/// Decides about a call that a call under way asks for, in the class of its source. Everything that holds for steps
+/// holds for it.
+#[must_use]
+pub fn admit_source<'a>(
+    grounds: Grounds<'a>,
+    selected: &'a Selected,
+    step: &'a Step,
+    class: ActionClass,
+) -> Verdict<'a> {
+    decide(grounds, selected, step, Some(class))
+}
+
+fn decide<'a>(
+    grounds: Grounds<'a>,
+    selected: &'a Selected,
+    step: &'a Step,
+    class: Option<ActionClass>,
+) -> Verdict<'a> {
     let Grounds { mode, policy, law, caller, secrets, .. } = grounds;
     let adapter = &selected.adapter;
     let adapter_id = adapter.adapter_id();
@@ -256,12 +294,16 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
         let message = "Only the router asks adapters for their catalogues.".to_owned();
         return deny("PERMISSION_DENIED", message, serde_json::json!({ "denied_by": "operator" }));
     }
-    let judgement = match law.judge(caller, act) {
+    let class = class.or_else(|| law.class_of(act));
+    let judgement = match law.judge_in(caller, act, class) {
         Ok(judgement) => judgement,
         Err(Denial { code, message, details }) => {
             return deny(code, message, details.to_serde().into());
         }
     };
+    if let Err(refused) = plan_grants::judge(adapter, law, act, step) {
+        return Verdict::Deny(refused);
+    }
     if mode == Mode::DryRun {
         // Secrets that are not there do not matter yet.
         let misfit =
@@ -307,6 +349,7 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
             method: step.method(),
             args,
             interaction: step.interaction(),
+            grants: step.grants().filter(|_| adapter.envoy().is_some()),
             effects: effects(adapter, law, act),
             timeout: law.operation(act).map(|operation| operation.timeout),
         }),

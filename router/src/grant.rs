@@ -24,10 +24,12 @@ pub enum Isolation {
     Worker,
     /// In the process of the router. The operator trusts it like the router itself.
     Inline,
+    /// In a sandbox of its own for every call. Only what is part of the router runs so, and nothing else can.
+    Sandbox,
 }
 
 impl Isolation {
-    /// Every choice, with its name.
+    /// Every choice that an operator has, with its name.
     pub const ALL: &[(&'static str, Self)] = &[("worker", Self::Worker), ("inline", Self::Inline)];
 
     /// Returns the name.
@@ -36,6 +38,7 @@ impl Isolation {
         match self {
             Self::Worker => "worker",
             Self::Inline => "inline",
+            Self::Sandbox => "sandbox",
         }
     }
 }
@@ -93,6 +96,16 @@ pub struct Endpoint {
     pub host: Host,
     /// The port; none means any.
     pub port: Option<u16>,
+}
+
+impl Endpoint {
+    /// Says whether a grant of this one would be a grant of the other. A name and its addresses are not the same
+    /// here: what a name means is found out when it is asked for.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let host = self.host == Host::Any || self.host == other.host;
+        host && (self.port.is_none() || self.port == other.port)
+    }
 }
 
 /// A host of an [`Endpoint`].
@@ -247,6 +260,24 @@ mod tests {
             "[a]:1", &long,
         ] {
             assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_covers_what_it_would_grant() {
+        let covers = |gate: &str, asked: &str| {
+            gate.parse::<Endpoint>().unwrap().covers(&asked.parse().unwrap())
+        };
+        assert!(covers("a.example:443", "A.example:443") && covers("*:443", "a.example:443"));
+        assert!(covers("a.example:*", "a.example:1") && covers("*:*", "*:*"));
+        for (gate, asked) in [
+            ("a.example:443", "a.example:444"),
+            ("a.example:443", "a.example:*"),
+            ("a.example:443", "*:443"),
+            ("a.example:443", "b.a.example:443"),
+            ("localhost:1", "127.0.0.1:1"),
+        ] {
+            assert!(!covers(gate, asked), "{gate} {asked}");
         }
     }
 

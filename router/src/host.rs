@@ -8,9 +8,10 @@ use nexus_router_sdk::{AdapterError, code};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::evidence::Report;
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
-use crate::loader::{Adapter, Started};
+use crate::loader::{self, Adapter, Started};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::trace::TraceContext;
@@ -97,6 +98,8 @@ impl Seats {
 pub(crate) struct Answered {
     pub(crate) answer: Result<Object, AdapterError>,
     pub(crate) time: Duration,
+    /// What the router knows of an execution of its own.
+    pub(crate) report: Option<Report>,
 }
 
 /// When to stop waiting for a call.
@@ -146,6 +149,12 @@ impl Host {
         Some(Occupancy { calls: seats.calls, busy })
     }
 
+    /// Returns how long a call of an adapter may take that begins now.
+    pub(crate) fn time_of(&self, adapter_id: &str, patience: Patience<'_>) -> Duration {
+        let limit = self.seats.get(adapter_id).map(|seats| seats.timeout);
+        patience.time_from(Instant::now(), limit.unwrap_or(CallLimits::default().timeout))
+    }
+
     /// Makes the call, and uses up the permit. `slow` is told when the call takes its time.
     pub(crate) async fn call(
         &self,
@@ -162,7 +171,9 @@ impl Host {
         let seat = match seats {
             Some(seats) => match take_seat(seats, time, patience).await {
                 Ok(seat) => Some(seat),
-                Err(why) => return Answered { answer: Err(why), time: asked.elapsed() },
+                Err(why) => {
+                    return Answered { answer: Err(why), time: asked.elapsed(), report: None };
+                }
             },
             None => None,
         };
@@ -189,7 +200,13 @@ impl Host {
             adapter.start_text(patience.call_id, &request, done)
         };
         let answer = wait((&adapter, &started), &mut answered, time, patience, slow).await;
-        Answered { answer: answer.and_then(|text| read_output(&text)), time: from.elapsed() }
+        let time = from.elapsed();
+        match answer {
+            Ok(loader::Answered { text, report }) => {
+                Answered { answer: read_output(&text), time, report }
+            }
+            Err(error) => Answered { answer: Err(error), time, report: None },
+        }
     }
 }
 
@@ -229,7 +246,7 @@ async fn take_seat(
 /// A timer cannot be set further ahead.
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 
-type Answer = Result<String, AdapterError>;
+type Answer = Result<loader::Answered, AdapterError>;
 
 /// Waits for an answer, and gives up when the time is over or the caller does not want it any more.
 async fn wait(
@@ -294,6 +311,10 @@ fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> 
     if let Some(interaction) = permit.interaction() {
         text.push_str(",\"interaction\":");
         json::write_compact_object(&mut text, interaction);
+    }
+    if let Some(grants) = permit.grants() {
+        text.push_str(",\"grants\":");
+        text.push_str(&json::to_canonical(grants));
     }
     text.push_str(",\"call_id\":");
     json::write_canonical_str(&mut text, patience.call_id);

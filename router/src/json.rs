@@ -120,6 +120,24 @@ impl Value {
         Some(value)
     }
 
+    /// Returns the value to which a JSON pointer leads, to change it.
+    pub(crate) fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Self> {
+        if pointer.is_empty() {
+            return Some(self);
+        }
+        let mut value = self;
+        for token in pointer.strip_prefix('/')?.split('/') {
+            value = match value {
+                Self::Object(object) => {
+                    object.get_mut(&token.replace("~1", "/").replace("~0", "~"))?
+                }
+                Self::Array(items) => items.get_mut(array_index(token)?)?,
+                _ => return None,
+            };
+        }
+        Some(value)
+    }
+
     /// Returns what JSON calls the type of this, where `integer` and `number` are told apart.
     #[must_use]
     pub fn type_name(&self) -> &'static str {

@@ -86,9 +86,15 @@ mod sandbox;
 
 mod worker;
 
+mod confine;
+
+pub mod envoy;
+
 pub mod loader;
 
 pub mod listener;
+
+pub mod desk;
 
 pub mod check;
 

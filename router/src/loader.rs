@@ -6,6 +6,7 @@
 //! opens and tries a private copy; and only then does the host open that copy and admit what it made.
 
 mod adapter;
+mod asking;
 mod cache;
 mod catalog;
 mod child;
@@ -38,9 +39,10 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, Object};
 use serde_json::Value;
 
-pub(crate) use adapter::Started;
 pub use adapter::{Adapter, Call, Workers};
-pub use child::{CHILD_ARGUMENT, run_child};
+pub(crate) use adapter::{Answered, Started};
+pub use asking::{Ask, AskSink, refuse_asks};
+pub use child::run_child;
 pub use description::Description;
 pub use dry_run::DryRun;
 pub use error::{AdapterLoadError, Cause, Reason};
@@ -54,9 +56,11 @@ pub use search::{AdapterPath, library_name, module_name};
 
 use crate::config::Environment;
 use crate::digest::Digest;
+use crate::envoy;
 use crate::grant::{Feature, Grants, Isolation};
-use crate::sandbox::{Limits, Profile, Reading};
+use crate::sandbox::{Limits, Metadata, Profile, Reading};
 use crate::secret::{Secrets, secret_values};
+pub use crate::worker::CHILD_ARGUMENT;
 use crate::worker::Recipe;
 use dry_run::Outcome;
 use hearing::Halt;
@@ -132,6 +136,8 @@ pub struct Loader {
     pub limits: Limits,
     /// Where notices of adapters go.
     pub notices: NoticeSink,
+    /// Who answers what calls in workers ask.
+    pub asks: AskSink,
     /// Where the system's loader looks for what libraries need, besides its own places.
     pub library_path: Option<OsString>,
     /// Where adapters run. A host that loads one says so by that alone that it trusts it; in `router.toml`
@@ -160,6 +166,7 @@ impl Loader {
             dry_run: DryRun::Helper(find_helper(environment)),
             limits: Limits::default(),
             notices: log_notices(),
+            asks: refuse_asks(),
             library_path: environment.library_path.clone(),
             placement: Placement::inline(),
             incidents: log_incidents(),
@@ -173,6 +180,9 @@ impl Loader {
     pub fn load(&self, request: &LoadRequest<'_>) -> Result<Adapter, AdapterLoadError> {
         if request.factory_ref == Adapter::NULL_REF {
             return Ok(Adapter::null());
+        }
+        if request.factory_ref == envoy::REF {
+            return self.load_envoy(request);
         }
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
@@ -196,11 +206,42 @@ impl Loader {
         self.load_here(&opened)
     }
 
+    /// Makes the adapter that carries out actions of role `envoy`.
+    fn load_envoy(&self, request: &LoadRequest<'_>) -> Result<Adapter, AdapterLoadError> {
+        let refused = |reason, message: String| {
+            AdapterLoadError::new(envoy::REF, reason, format!("{}: {message}", envoy::REF))
+        };
+        let (adapter_id, config) = split_config(request)?;
+        let adapter_id = adapter_id.unwrap_or_else(|| envoy::DEFAULT_ID.to_owned());
+        if request.pin.is_some() {
+            let message = "it is part of the router and has no library that a pin could be of";
+            return Err(refused(Reason::ConfigInvalid, message.to_owned()));
+        }
+        let DryRun::Helper(helper) = &self.dry_run else {
+            let message = "a confined child is needed, and dry runs are turned off".to_owned();
+            return Err(refused(Reason::DryRunUnavailable, message));
+        };
+        let settings = envoy::Settings::read(&Value::Object(config))
+            .map_err(|why| refused(Reason::ConfigInvalid, why))?;
+        let makings = envoy::Makings {
+            adapter_id: adapter_id.clone(),
+            grants: self.placement.grants.clone(),
+            memory: self.placement.memory,
+            helper: helper.clone(),
+            staging: self.cache_dir.join("staging"),
+        };
+        let envoy = envoy::Envoy::open(settings, makings)
+            .map_err(|why| refused(Reason::ConfigInvalid, why))?;
+        let confinement = envoy.confinement().to_string();
+        tracing::info!(adapter = %adapter_id, confinement, "envoy admitted");
+        Ok(Adapter::of_envoy(&adapter_id, envoy))
+    }
+
     /// Returns the file that a ref would be loaded from now, if there is one. The built-in adapter has none.
     #[must_use]
     pub fn find(&self, factory_ref: &str) -> Option<PathBuf> {
         let parsed = FactoryRef::parse(factory_ref).ok()?;
-        self.adapter_path.find(&parsed).ok().filter(|_| factory_ref != Adapter::NULL_REF)
+        self.adapter_path.find(&parsed).ok().filter(|_| !Adapter::is_built_in(factory_ref))
     }
 
     /// Returns the digest of the library that would be loaded now; the built-in adapter has none.
@@ -208,7 +249,7 @@ impl Loader {
     /// # Errors
     /// [`AdapterLoadError`] when there is no such library, or it is no adapter.
     pub fn digest(&self, request: &LoadRequest<'_>) -> Result<Option<Digest>, AdapterLoadError> {
-        if request.factory_ref == Adapter::NULL_REF {
+        if Adapter::is_built_in(request.factory_ref) {
             return Ok(None);
         }
         Ok(Some(self.prepare(request)?.digest()))
@@ -270,7 +311,7 @@ impl Loader {
     /// Does everything that needs no code of the library.
     fn prepare(&self, request: &LoadRequest<'_>) -> Result<Opened, AdapterLoadError> {
         let factory_ref = FactoryRef::parse(request.factory_ref)?;
-        if request.factory_ref == Adapter::NULL_REF {
+        if Adapter::is_built_in(request.factory_ref) {
             let message = format!("{factory_ref} is part of the router; it has no library");
             return Err(AdapterLoadError::new(factory_ref.as_str(), Reason::NotALibrary, message)
                 .with_hint("load it as it is; there is nothing to validate"));
@@ -327,6 +368,9 @@ impl Loader {
             reading: if worker { Reading::Granted } else { Reading::Anything },
             library_path: self.readable(opened),
             grants: if worker { grants.clone() } else { Grants::default() },
+            workspace: None,
+            metadata: Metadata::Denied,
+            file_size: None,
             accept: if worker { accept_missing.clone() } else { all() },
         }
     }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::caller::Caller;
-use crate::config::{ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule};
+use crate::config::{
+    ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule, SourceEntry,
+};
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::signal::Judge;
@@ -43,6 +45,8 @@ pub struct Law {
     pub signals: BTreeMap<String, Arc<Judge>>,
     /// The roles whose outputs adapters give whole, by the adapters' ids.
     pub roles: BTreeMap<String, Role>,
+    /// What adapters may ask the router to fetch for them, by the ids of those who ask.
+    pub sources: BTreeMap<String, Arc<[SourceEntry]>>,
     /// Whether adapters without one are not called.
     pub contract_required: bool,
     /// What becomes of an output that breaks its contract.
@@ -132,6 +136,7 @@ impl Default for Law {
             interfaces: BTreeMap::new(),
             signals: BTreeMap::new(),
             roles: BTreeMap::new(),
+            sources: BTreeMap::new(),
             contract_required: false,
             outputs: Outputs::default(),
             hints: Hints::new(),
@@ -163,10 +168,20 @@ impl Law {
     /// With the denial, if a rule or the caller's role forbids the call. Nobody is asked about what a role
     /// forbids.
     pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
+        self.judge_in(caller, act, self.class_of(act))
+    }
+
+    /// Judges one call that is made in a class, whatever the tools say of it.
+    pub(crate) fn judge_in(
+        &self,
+        caller: Option<&Caller>,
+        act: Act<'_>,
+        class: Option<ActionClass>,
+    ) -> Result<Judgement, Denial> {
         self.judge_by_contract(act)?;
         self.judge_by_catalogue(act)?;
-        let judgement = self.judge_by_rules(caller, act)?;
-        self.judge_by_role(caller, act)?;
+        let judgement = self.judge_by_rules(caller, act, class)?;
+        self.judge_by_role(caller, act, class)?;
         Ok(judgement)
     }
 
@@ -184,8 +199,14 @@ impl Law {
         Err(Denial { code: "CATALOGUE_UNKNOWN", message, details })
     }
 
-    fn judge_by_rules(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
-        let found = self.rules.iter().enumerate().find(|(_, rule)| self.fits(rule, caller, act));
+    fn judge_by_rules(
+        &self,
+        caller: Option<&Caller>,
+        act: Act<'_>,
+        class: Option<ActionClass>,
+    ) -> Result<Judgement, Denial> {
+        let mut rules = self.rules.iter().enumerate();
+        let found = rules.find(|(_, rule)| self.fits(rule, caller, (act, class)));
         let Some((index, rule)) = found else { return Ok(Judgement::Allow) };
         match rule.effect {
             Effect::Allow => return Ok(Judgement::Allow),
@@ -203,7 +224,12 @@ impl Law {
         Err(Denial { code: "PERMISSION_DENIED", message, details })
     }
 
-    fn fits(&self, rule: &Rule, caller: Option<&Caller>, act: Act<'_>) -> bool {
+    fn fits(
+        &self,
+        rule: &Rule,
+        caller: Option<&Caller>,
+        (act, class): (Act<'_>, Option<ActionClass>),
+    ) -> bool {
         let name = caller.map_or("", |caller| caller.name.as_str());
         let matches = |pattern: &Option<Pattern>, text| {
             pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
@@ -213,7 +239,7 @@ impl Law {
             && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), act, &key))
             && matches(&rule.method, act.method)
             && matches(&rule.token, name)
-            && rule.action_class.is_none_or(|class| self.is_of(class, act, &key))
+            && rule.action_class.is_none_or(|wanted| self.is_of(wanted, act, class))
             && rule.annotation.is_none_or(|annotation| {
                 self.hints.get(&key()).copied().unwrap_or_default().fits(annotation)
             })
@@ -233,10 +259,9 @@ impl Law {
 
     /// Says whether an operation is of a class, or would be if it were offered. For rules alone: a class that
     /// nobody gave an operation opens nothing to a role.
-    fn is_of(&self, class: ActionClass, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
-        let own = self.classes.get(&key()).copied();
+    fn is_of(&self, wanted: ActionClass, act: Act<'_>, class: Option<ActionClass>) -> bool {
         let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
-        own.or_else(offered) == Some(class)
+        class.or_else(offered) == Some(wanted)
     }
 }
 

@@ -430,12 +430,12 @@ fn surroundings(
     before: Option<&Host>,
 ) -> Surroundings {
     let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
-    let Options { witness, listeners, keeper, .. } = options;
+    let Options { witness, listeners, desks, keeper, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before);
     let registry = Arc::new(registry);
-    Surroundings { registry, secrets, law, metrics, witness, listeners, host, keeper }
+    Surroundings { registry, secrets, law, metrics, witness, listeners, desks, host, keeper }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

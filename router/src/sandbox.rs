@@ -33,6 +33,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::grant::{Feature, Grants};
 use files::Connects;
 pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
@@ -80,11 +81,61 @@ pub(crate) struct Profile {
     #[serde(with = "paths")]
     pub(crate) library_path: Vec<PathBuf>,
     pub(crate) grants: Grants,
+    /// A directory in which it works, by paths that lead nowhere else.
+    pub(crate) workspace: Option<Workspace>,
+    /// Whether it may change modes and times of files.
+    pub(crate) metadata: Metadata,
+    /// How large a file may become that it writes; where nothing may be written, no file grows at all.
+    pub(crate) file_size: Option<u64>,
     /// What may be missing.
     pub(crate) accept: Vec<Feature>,
 }
 
+/// A directory in which a process works: all of it can be read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Workspace {
+    /// The directory.
+    pub(crate) root: PathBuf,
+    /// What of it may be written, by relative paths. None of them leads through a link: whoever may write there
+    /// could have put one.
+    pub(crate) write: Vec<String>,
+    /// Whether programs may be started that are in it.
+    pub(crate) run: bool,
+}
+
+/// Whether modes and times of files may be changed. No kernel bounds that to a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Metadata {
+    /// Nowhere.
+    #[default]
+    Denied,
+    /// Wherever its user may.
+    Unconfined,
+}
+
+impl Metadata {
+    /// Returns the name, as evidence tells it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Unconfined => "unconfined",
+        }
+    }
+}
+
 impl Profile {
+    /// Says whether it may write anywhere.
+    fn writes(&self) -> bool {
+        let within = |workspace: &Workspace| !workspace.write.is_empty();
+        !self.grants.write.is_empty() || self.workspace.as_ref().is_some_and(within)
+    }
+
+    /// Returns the digest of the filters of seccomp that it leads to; none where there can be none.
+    pub(crate) fn seccomp_digest(&self) -> Option<Digest> {
+        calls::digest(self)
+    }
+
     /// Returns what this profile needs of the kernel.
     pub(crate) fn needed(&self) -> Vec<Feature> {
         let mut needed = vec![Feature::Landlock, Feature::Seccomp];
@@ -182,8 +233,7 @@ pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
     let here = !profile.grants.connect.is_empty() && connects.is_none();
     let landlock = files::restrict(profile, if here { Connects::Here } else { Connects::Outside })?;
     // Last, since it denies some of what the steps above need.
-    let filters =
-        machine.and_then(|machine| calls::denials(&profile.grants, std::process::id(), machine));
+    let filters = machine.and_then(|machine| calls::denials(profile, std::process::id(), machine));
     let seccomp = filters.is_some_and(|filters| calls::restrict(&filters));
     let confinement = Confinement::of(profile, landlock, seccomp, connects.is_some());
     Ok(Entered { confinement, connects })
@@ -204,8 +254,9 @@ fn set_limits(profile: &Profile) -> io::Result<()> {
         set_limit(Resource::Cpu, processor.as_secs())?;
     }
     set_limit(Resource::Nofile, profile.descriptors)?;
-    if profile.grants.write.is_empty() {
-        set_limit(Resource::Fsize, 0)?;
+    let file_size = profile.file_size.filter(|_| profile.writes());
+    if let Some(most) = file_size.or((!profile.writes()).then_some(0)) {
+        set_limit(Resource::Fsize, most)?;
     }
     Ok(())
 }
@@ -241,10 +292,10 @@ mod paths {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn profile(grants: Grants) -> Profile {
+    pub(super) fn profile(grants: Grants) -> Profile {
         Profile {
             memory: 1,
             processor: None,
@@ -252,6 +303,9 @@ mod tests {
             reading: Reading::Granted,
             library_path: Vec::new(),
             grants,
+            workspace: None,
+            metadata: Metadata::Denied,
+            file_size: None,
             accept: vec![Feature::LandlockScope],
         }
     }

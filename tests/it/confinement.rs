@@ -4,7 +4,7 @@
 
 mod files;
 mod kernel;
-mod lacking;
+pub(crate) mod lacking;
 mod network;
 mod nobody;
 mod processes;
@@ -126,19 +126,19 @@ impl Stage {
 }
 
 /// What is loaded for an attempt.
-struct Request {
+pub(crate) struct Request {
     factory_ref: String,
     config: Value,
 }
 
 impl Request {
-    fn load(&self) -> LoadRequest<'_> {
+    pub(crate) fn load(&self) -> LoadRequest<'_> {
         let (factory_ref, config) = (self.factory_ref.as_str(), &self.config);
         LoadRequest { factory_ref, adapter_id: None, config, pin: None }
     }
 }
 
-fn request(factory: &str) -> Request {
+pub(crate) fn request(factory: &str) -> Request {
     Request { factory_ref: format!("escape_adapters:{factory}"), config: json!({}) }
 }
 
@@ -153,7 +153,7 @@ fn unconfined(method: &str, args: &Value) -> i64 {
 }
 
 /// The program under test; `nobody` has a copy of its own.
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     std::env::var_os(nobody::PROGRAM_OF_COPY).map_or_else(|| PROGRAM.into(), PathBuf::from)
 }
 

@@ -4,7 +4,7 @@
 #[path = "../../adapters/mcp/tests/client/endpoint.rs"]
 mod endpoint;
 #[path = "../../adapters/mcp/tests/client/server.rs"]
-mod server;
+pub mod server;
 
 mod granted;
 

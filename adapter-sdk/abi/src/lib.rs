@@ -12,6 +12,7 @@
 //! | answer | `output` |
 //! | error | `kind` (`operational`, `bug`), `code`, `message`, `details` |
 //! | notice | `type` (`log`, `progress`, `output`, `catalog_changed`, `resource_updated`) and what belongs to it |
+//! | ask | `type` (`retrieve`, `sources`), `call_id`, and what belongs to it; its answer is any JSON |
 //!
 //! Unknown members are ignored by both sides.
 #![expect(

@@ -72,6 +72,16 @@ pub enum Error {
         /// What was perhaps meant.
         meant: Option<String>,
     },
+    /// An adapter may not ask for what a source of it says.
+    #[error("source '{source_name}' of adapter '{adapter_id}' cannot be used: {why}")]
+    Source {
+        /// The adapter that would ask.
+        adapter_id: String,
+        /// The source.
+        source_name: String,
+        /// Why.
+        why: String,
+    },
     /// The signal contracts, an acceptance policy, the manifest or the document of the publisher cannot be used.
     #[error("{} cannot be used: {}", file.display(), first_signal(findings))]
     Signals {
@@ -194,6 +204,7 @@ impl Error {
             Self::Contracts { .. } => "CONTRACTS_BROKEN",
             Self::UnknownContract { .. } => "UNKNOWN_CONTRACT",
             Self::UnknownSignal { .. } => "UNKNOWN_SIGNAL_CONTRACT",
+            Self::Source { .. } => "SOURCE_UNUSABLE",
             Self::Signals { .. } => "SIGNALS_UNUSABLE",
             Self::Shelf(_) => "CONTRACTS_UNREADABLE",
             Self::Register(_) => "REGISTER_UNREADABLE",
@@ -239,6 +250,7 @@ impl Error {
             Self::NoPlace
             | Self::Seal { .. }
             | Self::UnknownSignal { .. }
+            | Self::Source { .. }
             | Self::Signals { .. }
             | Self::UnknownTool { .. }
             | Self::Overloaded(_)

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::catalogues::{self, Gathered};
 use super::contracts::{Contracts, keepings};
 use super::error::Error;
-use super::signals;
+use super::{signals, sources};
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
@@ -18,6 +18,7 @@ use crate::loader::{
 };
 use crate::policy::{Law, Offering};
 use crate::registry::Registry;
+use crate::role::Role;
 use crate::secret::{Secrets, secret_values};
 use crate::toolspec::Tools;
 
@@ -178,9 +179,13 @@ impl Fleet {
         let judged = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
         let law_before = before.map(|before| &before.law);
         law.signals = signals::judges(contracts.signals.as_ref(), config, judged, law_before)?;
-        let role =
-            |member: &Member| Some((member.adapter.adapter_id().to_owned(), member.entry.role?));
+        let role = |member: &Member| {
+            let envoy = member.adapter.envoy().map(|_| Role::Envoy);
+            Some((member.adapter.adapter_id().to_owned(), envoy.or(member.entry.role)?))
+        };
         law.roles = members.iter().filter_map(role).collect();
+        let asking = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
+        law.sources = sources::of(asking, &registry, &law)?;
         law.contract_required = config.contracts.required;
         law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();
@@ -209,7 +214,7 @@ impl Fleet {
     /// Lists the refs of the libraries that are loaded, each once.
     pub(super) fn libraries(&self) -> Vec<&str> {
         let refs = self.members.iter().map(|member| member.entry.factory_ref.as_str());
-        let refs: BTreeSet<&str> = refs.filter(|one| *one != Adapter::NULL_REF).collect();
+        let refs: BTreeSet<&str> = refs.filter(|one| !Adapter::is_built_in(one)).collect();
         refs.into_iter().collect()
     }
 

@@ -15,7 +15,7 @@ impl Setup {
     ) -> Self {
         let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
         let (notices, incidents) = (Arc::clone(&ears.notices), Arc::clone(&ears.incidents));
-        let loader = Loader { notices, incidents, ..loader };
+        let loader = Loader { notices, asks: Arc::clone(&ears.asks), incidents, ..loader };
         Self { config, loader, fleet: Mutex::default() }
     }
 }

@@ -4,6 +4,7 @@ mod contracts;
 mod evidence;
 mod policy;
 mod signals;
+mod sources;
 mod tools;
 mod workers;
 
@@ -46,7 +47,8 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         adapters: root.each("adapters", |section| {
             let entry = signals::of_adapter(section, base, adapter(section));
             let entry = evidence::of_adapter(section, entry);
-            workers::place(section, base, workers.isolation, entry)
+            let entry = workers::place(section, base, workers.isolation, entry);
+            sources::of_adapter(section, workers.isolation, entry)
         }),
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),

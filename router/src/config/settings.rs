@@ -4,6 +4,7 @@ mod contracts;
 mod evidence;
 mod policy;
 mod signals;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use contracts::{ContractSettings, Outputs};
 pub use evidence::EvidenceSettings;
 pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
 pub use signals::SignalSettings;
+pub use sources::SourceEntry;
 
 /// An adapter that is to be loaded.
 #[derive(Clone, Default)]
@@ -56,6 +58,8 @@ pub struct AdapterEntry {
     pub acceptance: Option<PathBuf>,
     /// The role whose output it gives, whole: it is held to that, and the router adds nothing.
     pub role: Option<Role>,
+    /// What it may ask the router to fetch for it.
+    pub sources: Vec<SourceEntry>,
 }
 
 /// What of an adapter's catalogue callers see: everything that a pattern fits.
@@ -88,7 +92,7 @@ impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
         let Self { isolation, processes, memory, grants, offer, interface, .. } = self;
-        let Self { signal, signal_fields, acceptance, role, .. } = self;
+        let Self { signal, signal_fields, acceptance, role, sources, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
             .field("id", id)
@@ -106,6 +110,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("signal_fields", signal_fields)
             .field("acceptance", acceptance)
             .field("role", role)
+            .field("sources", sources)
             .finish()
     }
 }

@@ -10,8 +10,8 @@ use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
     AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs,
-    PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, Telemetry, TokenEntry,
-    ToolEntry, Workers,
+    PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, SourceEntry, Telemetry,
+    TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
@@ -276,6 +276,20 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("acceptance", adapter.acceptance.as_deref().map(path));
     shown.put("role", adapter.role.map(Role::name));
     shown.table("offer", offer(&adapter.offer));
+    shown.list("sources", adapter.sources.iter().map(source));
+    shown.0.into()
+}
+
+fn source(source: &SourceEntry) -> Value {
+    let mut shown = Shown::default();
+    shown.put("name", Some(source.name.as_str()));
+    shown.put("adapter", Some(source.adapter.as_str()));
+    shown.put("tool", Some(source.tool.as_str()));
+    shown.put("method", Some(source.method.as_str()));
+    shown.put("action_class", Some(source.action_class.name()));
+    shown.table("args", Shown(source.shown_args()));
+    shown.list("volatile", source.volatile.iter().map(|pointer| pointer.as_str().into()));
+    shown.put("timeout_ms", source.timeout.map(milliseconds));
     shown.0.into()
 }
 

@@ -7,8 +7,11 @@ use std::time::Duration;
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
 use super::{Execution, Surroundings};
-use crate::evidence::{self, Acting, Case, Given, Keeper, Planned, Rejection};
+use crate::config::SourceEntry;
+use crate::envoy::PlanGrant;
+use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Planned, Rejection};
 use crate::gate::Selection;
+use crate::grant::Grants;
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
@@ -36,6 +39,12 @@ impl Execution {
         let class = around.law.class_of(act)?;
         let interface = around.law.interfaces.get(adapter_id);
         let confined = adapter.confined();
+        let args = call.get("args").and_then(Value::as_object);
+        let described = adapter.envoy().zip(args).and_then(|(envoy, args)| {
+            envoy.describe(class, args, &step.grants().map(PlanGrant::read_all).unwrap_or_default())
+        });
+        let grants = described.as_ref().map_or(&confined.grants, |(_, grants)| grants);
+        let grants = granted(around, adapter_id, grants);
         Some(Acting {
             run_id: self.recorder.header().run_id.clone(),
             step: index + 1,
@@ -47,21 +56,29 @@ impl Execution {
             library: adapter.digest(),
             interface: interface.map(|keeping| keeping.digest),
             timeout: step.timeout().unwrap_or(Duration::from_secs(300)),
-            plan: Arc::clone(self.planned.get_or_init(|| self.classed(around, selection))),
+            plan: Arc::clone(self.planned.get_or_init(|| self.planned(around, selection))),
+            ordered: described.map(|(ordered, _)| ordered),
             isolation: confined.isolation.name(),
-            grants: confined.grants.to_json(),
+            grants,
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
         })
     }
 
-    /// Lists the steps of the plan that are carried out in a role.
-    fn classed(&self, around: &Surroundings, selection: &Selection) -> Arc<Planned> {
+    /// Makes the plan that evidence names: the steps that are carried out in a role, and what they are granted.
+    fn planned(&self, around: &Surroundings, selection: &Selection) -> Arc<Planned> {
         let steps = self.plan.iter().enumerate().filter_map(|(index, step)| {
             let adapter_id = selection.adapters[selection.of_step[index]].adapter.adapter_id();
             let act = Act { adapter_id, tool: step.tool(), method: step.method() };
             Some((index + 1, around.law.class_of(act)?))
         });
-        Arc::new(Planned::new(steps.collect()))
+        let steps: Vec<(usize, ActionClass)> = steps.collect();
+        let granted = steps.iter().flat_map(|(number, _)| {
+            let grants = self.plan[number - 1].grants().map(PlanGrant::read_all);
+            let own = move |one: PlanGrant| (*number, one.grant, one.targets);
+            grants.unwrap_or_default().into_iter().map(own)
+        });
+        let granted: Vec<(usize, Permission, Vec<String>)> = granted.collect();
+        Arc::new(Planned::new(steps, granted))
     }
 
     /// Puts on record that a call may be made. What cannot be shown later is not done.
@@ -87,20 +104,23 @@ impl Execution {
     ) {
         let (Some(keeper), Some(case)) = (&around.keeper, case) else { return };
         let given = given(result);
-        let (code, message, findings) =
-            match on_a_thread(keeper, move |keeper| keeper.close_case(&case, &given)).await {
-                Ok(findings) if findings.is_empty() => return,
-                Ok(findings) => {
-                    let told = findings.join(", ");
-                    (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
-                }
-                Err(error) => {
-                    tracing::error!(%error, "what came of a call cannot be kept; that is kept instead as soon as something can be");
-                    let message =
-                        format!("the call was made, and what came of it cannot be kept: {error}");
-                    (UNWRITABLE, message, Vec::new())
-                }
-            };
+        let (code, message, findings) = match on_a_thread(keeper, move |keeper| {
+            keeper.close_case(&case, &given)
+        })
+        .await
+        {
+            Ok(findings) if findings.is_empty() => return,
+            Ok(findings) => {
+                let told = findings.join(", ");
+                (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
+            }
+            Err(error) => {
+                tracing::error!(%error, "what came of a call cannot be kept; that is kept instead as soon as something can be");
+                let message =
+                    format!("the call was made, and what came of it cannot be kept: {error}");
+                (UNWRITABLE, message, Vec::new())
+            }
+        };
         let mut details = Object::new();
         if !findings.is_empty() {
             let findings = findings.into_iter().map(Value::from);
@@ -140,8 +160,10 @@ impl Execution {
             let caller = self.origin.caller.as_ref()?;
             caller.role.map(Role::name)
         });
-        let reason =
-            format!("{}:{}:{class}", error.code.to_ascii_lowercase(), role.unwrap_or("none"));
+        let told = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
+        let reason = told.unwrap_or_else(|| {
+            format!("{}:{}:{class}", error.code.to_ascii_lowercase(), role.unwrap_or("none"))
+        });
         let mut context = Object::new();
         context.insert("adapter_id", act.adapter_id);
         context.insert("code", error.code.as_str());
@@ -159,6 +181,24 @@ impl Execution {
             error.details.insert("evidence", "unwritten");
         }
     }
+}
+
+/// Returns what an adapter is granted: by the kernel, and what it may ask the router to fetch.
+fn granted(around: &Surroundings, adapter_id: &str, grants: &Grants) -> Object {
+    let mut grants = grants.to_json();
+    if let Some(sources) = around.law.sources.get(adapter_id) {
+        let source = |source: &SourceEntry| {
+            let mut shown = Object::with_capacity(5);
+            shown.insert("name", source.name.as_str());
+            shown.insert("adapter_id", source.adapter.as_str());
+            shown.insert("tool", source.tool.as_str());
+            shown.insert("method", source.method.as_str());
+            shown.insert("action_class", source.action_class.name());
+            Value::from(shown)
+        };
+        grants.insert("sources", sources.iter().map(source).collect::<Vec<_>>());
+    }
+    grants
 }
 
 /// Returns what came of a call, as it is recorded.

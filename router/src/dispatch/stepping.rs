@@ -1,19 +1,25 @@
 //! How a step is carried out: the gate, the call, and what is recorded of both.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use tokio::sync::Notify;
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
 use super::attesting::ROLE_OUTPUT;
+use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
+use crate::envoy;
 use crate::event::Payload;
-use crate::evidence::Output;
+use crate::evidence::{Output, Report};
 use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
-use crate::host::Patience;
+use crate::host::{Answered, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::{Act, Law};
@@ -88,7 +94,11 @@ impl Execution {
                     Ok(opened) => {
                         case = opened;
                         let call = self.call(around, permit, step.timeout(), index, end);
-                        call.instrument(span).await?
+                        let (answer, time, report) = call.instrument(span).await?;
+                        if let (Some(case), Some(report)) = (&mut case, report) {
+                            case.attach(report);
+                        }
+                        (answer, time)
                     }
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
@@ -102,7 +112,9 @@ impl Execution {
             }
         };
         let mut result = self.result(step_id, answer, &around.secrets);
-        if how == "denied" {
+        if how == "denied" || unconfined(&result) {
+            // What could not be confined was refused like anything else that was not executed.
+            case = None;
             self.keep_refusal(around, act, &mut result).await;
         }
         self.close_case(around, case, &mut result).await;
@@ -125,8 +137,10 @@ impl Execution {
         timeout: Option<Duration>,
         index: usize,
         end: Option<Instant>,
-    ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
-        if permit.effects() == Effects::External {
+    ) -> Result<Called, Broken> {
+        // What a call may ask for is done outside, too.
+        let asks = around.law.sources.contains_key(permit.adapter().adapter_id());
+        if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
         }
         let call_id = format!("{}/{index}", self.recorder.header().run_id);
@@ -144,10 +158,56 @@ impl Execution {
             cancelled: &cancelled.notify,
             trace: trace.as_ref(),
         };
-        let recorder = &mut self.recorder;
-        let answered = around.host.call(permit, patience, || recorder.flush()).await;
+        let answered = if asks {
+            self.call_and_answer(around, permit, patience).await
+        } else {
+            let recorder = &mut self.recorder;
+            around.host.call(permit, patience, || recorder.flush()).await
+        };
         drop(listening);
-        Ok((answered.answer, answered.time))
+        Ok((answered.answer, answered.time, answered.report))
+    }
+
+    /// Makes a call of an adapter that was given sources, and answers what it asks meanwhile.
+    async fn call_and_answer(
+        &self,
+        around: &Surroundings,
+        permit: Permit<'_>,
+        patience: Patience<'_>,
+    ) -> Answered {
+        let (tool, method, _) = permit.call();
+        let adapter_id = permit.adapter().adapter_id();
+        let time = around.host.time_of(adapter_id, patience);
+        let act = Act { adapter_id, tool, method };
+        let retrieving = Retrieving::new(self, around, (act, patience.call_id), time);
+        let desk = around.desks.open(patience.call_id);
+        // Whoever gives up the run gives up both: the call, and what it waits for.
+        let given_up = Notify::new();
+        let given = Patience { cancelled: &given_up, ..patience };
+        // Everything is on disk already.
+        let call = around.host.call(permit, given, || ());
+        let serve = retrieving.serve(desk);
+        let (mut call, mut serve) = (pin!(call), pin!(serve));
+        let pass_on = async {
+            patience.cancelled.notified().await;
+            retrieving.cancelled.notify_one();
+            given_up.notify_one();
+            std::future::pending::<()>().await;
+        };
+        let mut pass_on = pin!(pass_on);
+        let answered = std::future::poll_fn(|context| {
+            let _: Poll<()> = pass_on.as_mut().poll(context);
+            if let Poll::Ready(answered) = call.as_mut().poll(context) {
+                return Poll::Ready(answered);
+            }
+            let _: Poll<()> = serve.as_mut().poll(context);
+            Poll::Pending
+        });
+        let answered = answered.await;
+        if retrieving.close() {
+            serve.await;
+        }
+        Answered { report: Some(retrieving.take_log().report()), ..answered }
     }
 
     /// Makes the result that is recorded and answered: free of secrets.
@@ -219,6 +279,14 @@ impl Execution {
         let (step_id, status) = (step_id.as_str(), status.name());
         self.recorder.record(&Payload::StepCompleted { step_id, status })
     }
+}
+
+/// What came of a call, how long it took, and what the router knows of it besides.
+type Called = (Result<Object, AdapterError>, Duration, Option<Report>);
+
+/// Says whether nothing was executed because it could not be confined.
+fn unconfined(result: &StepResult) -> bool {
+    result.error.as_ref().is_some_and(|error| error.code == envoy::UNAVAILABLE)
 }
 
 /// What a call asks its caller. A question may ask for a password by its name, and the state of an adapter may

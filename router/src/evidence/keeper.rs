@@ -1,31 +1,31 @@
 //! Who keeps evidence of what is done in a role: the cabinet and the seals together, for the engine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use super::acting::Acting;
 use super::cabinet::{self, Cabinet, Execution, Left};
 use super::docket::{CaseFacts, Docket, OpenCase};
 use super::finding::Findings;
-use super::inputs::Inputs;
-use super::normalize::{self, Normalized, Redactor, normalize};
+use super::normalize::{Normalized, Redactor, normalize};
+use super::ordered::Report;
 use super::output::Output;
 use super::plan::Plan;
-use super::planned::Planned;
 use super::promise::Leftover;
 use super::rejection::Rejection;
-use super::spec::{ExecutionSpec, Kind, LONGEST_TIMEOUT, SpecFields};
+use super::spec::{ExecutionSpec, LONGEST_TIMEOUT, SpecFields};
 use super::staged::{SealFiles, Staged, StagedKind};
 use super::statement::{self, ExecutionFacts};
 use super::summary::Outcome;
-use super::verification::{DECIDED_PLAN, Verification};
+use super::verification::Verification;
 use super::wrap::{Given, wrap};
 use crate::attest::{Link, Statement};
 use crate::digest::Digest;
-use crate::json::{self, Object, Value};
+use crate::json::{Object, Value};
 use crate::metrics::Metrics;
-use crate::role::{self, ActionClass};
+use crate::role;
 use crate::seal::{self, Leaf, Sealer};
 
 /// Evidence cannot be kept.
@@ -45,44 +45,22 @@ pub enum KeepError {
     Stopped,
 }
 
-/// A step that is carried out in a role, and with what. Secrets in it are replaced already.
-#[derive(Clone, Debug)]
-pub struct Acting {
-    /// The run.
-    pub run_id: String,
-    /// Which step of it, counted from 1.
-    pub step: usize,
-    /// Which attempt at it.
-    pub attempt: u64,
-    /// What kind of action it is.
-    pub class: ActionClass,
-    /// The adapter, the tool and the method.
-    pub command: [String; 3],
-    /// The call, as it is recorded.
-    pub call: Object,
-    /// Whether the adapter gives the output of the role itself.
-    pub native: bool,
-    /// The digest of the adapter's library.
-    pub library: Option<Digest>,
-    /// The digest of the interface contract that the adapter keeps.
-    pub interface: Option<Digest>,
-    /// How long it may take.
-    pub timeout: Duration,
-    /// The steps of the run that are carried out in a role.
-    pub plan: Arc<Planned>,
-    /// Where the adapter runs.
-    pub isolation: &'static str,
-    /// What it is granted there.
-    pub grants: Object,
-    /// Who asked for it.
-    pub caller: Option<String>,
-}
-
 /// A step that may be carried out: so it is on record.
 #[derive(Clone, Debug)]
 pub struct Case {
     facts: CaseFacts,
     docket: Arc<Docket>,
+    report: Report,
+}
+
+impl Case {
+    /// Adds what is known of the execution besides its output.
+    pub fn attach(&mut self, mut report: Report) {
+        for (key, value) in std::mem::take(&mut report.sandbox).iter() {
+            self.facts.sandbox.insert(key, value.clone());
+        }
+        self.report = report;
+    }
 }
 
 /// Keeps evidence.
@@ -141,7 +119,8 @@ impl Keeper {
         }
         let fields = facts.spec.fields();
         if !self.cabinet.execution(&fields.task_id, &fields.exec_id).exists() {
-            let (staged, statement) = self.ready(facts, &nothing_kept())?;
+            let nothing = Report::default();
+            let (staged, statement) = self.ready(facts, &nothing_kept(), &nothing)?;
             self.seal_staged(staged, &statement)?;
         }
         docket.is_over();
@@ -183,35 +162,37 @@ impl Keeper {
         let exec_id = free.find(|exec_id| !self.cabinet.execution(&task_id, exec_id).exists());
         let exec_id = exec_id.unwrap_or_default();
         let planned = Arc::clone(&acting.plan);
-        let plan = planned.plan(&task_id)?;
-        let inputs = inputs(&acting, plan)?;
-        let timeout = i64::try_from(acting.timeout.as_secs()).unwrap_or(LONGEST_TIMEOUT);
-        let timeout = timeout.clamp(1, LONGEST_TIMEOUT);
+        let plan = planned.plan(&task_id, (acting.step, &exec_id))?;
+        let inputs = acting.inputs(&plan)?;
+        let ordered = acting.ordered();
+        let timeout = ordered.timeout.min(acting.timeout).as_millis().div_ceil(1000);
+        let timeout = i64::try_from(timeout).unwrap_or(LONGEST_TIMEOUT).clamp(1, LONGEST_TIMEOUT);
         let spec = ExecutionSpec::new(SpecFields {
             action: acting.class,
-            cmd_argv: acting.command.to_vec(),
-            cwd: ".".to_owned(),
-            env_allowlist: Vec::new(),
+            cmd_argv: ordered.argv,
+            cwd: ordered.cwd,
+            env_allowlist: ordered.env,
             exec_id,
             inputs_manifest_sha256: inputs.digest(),
-            kind: Kind::Python,
+            kind: ordered.kind,
             note: None,
-            paths_allowlist: Vec::new(),
+            paths_allowlist: ordered.paths,
             role: acting.class.role(),
             task_id,
             timeout_s: u32::try_from(timeout).unwrap_or(1),
         })?;
+        let decisions = acting.decisions(&plan, &spec)?;
         let verification = Verification {
             spec_sha256: spec.digest(),
             reason: "ok".to_owned(),
             idempotency_key: Some(spec.digest().to_string()),
-            decisions: decisions(&acting, plan),
+            decisions,
         };
         let mut sandbox = Object::new();
         sandbox.insert("grants", acting.grants);
         sandbox.insert("isolation", acting.isolation);
         let facts = CaseFacts { spec, inputs, native: acting.native, sandbox };
-        let new = (!planned.is_kept()).then_some(plan);
+        let new = (!planned.is_kept(&plan)).then_some(&*plan);
         let docket = Arc::new(Docket::new(&self.cabinet.shared, &facts, new)?);
         let kept = self.decide(&verification, &docket).and_then(|()| match new {
             Some(plan) => self.keep_plan(plan),
@@ -219,8 +200,8 @@ impl Keeper {
         });
         match kept {
             Ok(()) => {
-                planned.kept();
-                Ok(Case { facts, docket })
+                planned.kept(&plan);
+                Ok(Case { facts, docket, report: Report::default() })
             }
             Err(error) => {
                 // It is not carried out, so there is nothing to tell of it.
@@ -252,8 +233,8 @@ impl Keeper {
     /// # Errors
     /// When it cannot be kept. Then that is kept instead, now or as soon as something can be written.
     pub fn close_case(&self, case: &Case, given: &Given) -> Result<Vec<String>, KeepError> {
-        let Case { facts, docket } = case;
-        let (ready, findings) = match self.ready(facts, given) {
+        let Case { facts, docket, report } = case;
+        let (ready, findings) = match self.ready(facts, given, report) {
             Err(KeepError::Invalid(findings)) => {
                 let findings = findings.reasons();
                 let refused = Given::Error {
@@ -261,7 +242,7 @@ impl Keeper {
                     message: "the output cannot be sealed".to_owned(),
                     findings: findings.clone(),
                 };
-                (self.ready(facts, &refused), findings)
+                (self.ready(facts, &refused, report), findings)
             }
             ready => (ready, Vec::new()),
         };
@@ -274,7 +255,8 @@ impl Keeper {
             }
             // There may be no room for what came of it, and room for that.
             Err(error) => {
-                let kept = self.ready(facts, &nothing_kept()).and_then(seal).is_ok();
+                let nothing = Report::default();
+                let kept = self.ready(facts, &nothing_kept(), &nothing).and_then(seal).is_ok();
                 (Err(error), kept)
             }
         };
@@ -287,19 +269,27 @@ impl Keeper {
     }
 
     /// Stages what came of a step, with the statement about it: from then on it outlasts this process.
-    fn ready(&self, facts: &CaseFacts, given: &Given) -> Result<(Staged, Statement), KeepError> {
+    fn ready(
+        &self,
+        facts: &CaseFacts,
+        given: &Given,
+        report: &Report,
+    ) -> Result<(Staged, Statement), KeepError> {
         let CaseFacts { spec, inputs, sandbox, native } = facts;
         let class = spec.fields().action;
         let value = match given {
             Given::Output(output) if *native => output.clone().into(),
             _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
         };
-        let normalized = &normalize(class.role(), None, Redactor::Nothing, value)
-            .map_err(Findings::from)?;
+        let normalized =
+            &normalize(class.role(), None, Redactor::Nothing, value).map_err(Findings::from)?;
         let output = Output::check_for(spec, normalized.value())?;
         let (outcome, reason) = match given {
             Given::Output(_) if output.ok => (Outcome::Succeeded, "ok".to_owned()),
-            Given::Output(_) => (Outcome::Failed, "not_ok".to_owned()),
+            Given::Output(_) => {
+                let reason = report.reason.clone();
+                (Outcome::Failed, reason.unwrap_or_else(|| "not_ok".to_owned()))
+            }
             Given::Error { findings, .. } if !findings.is_empty() => {
                 (Outcome::Failed, findings[0].clone())
             }
@@ -314,6 +304,8 @@ impl Keeper {
             stdout: stdout.as_bytes(),
             stderr: stderr.as_bytes(),
             parsed: Some(normalized),
+            outputs: files(&report.outputs),
+            volatile: files(&report.volatile),
             ..Execution::new(spec, inputs, outcome, &reason)
         };
         let mut staged = self.cabinet.stage_execution(&execution)?;
@@ -390,9 +382,8 @@ fn nothing_kept() -> Given {
     }
 }
 
-/// Reads a digest that is pinned in this program; tests hold each to what it is of.
-pub(crate) fn pinned(hex: &str) -> Digest {
-    hex.parse().unwrap_or(Digest::ZERO)
+fn files(files: &[(String, Vec<u8>)]) -> BTreeMap<&str, &[u8]> {
+    files.iter().map(|(name, file)| (name.as_str(), &file[..])).collect()
 }
 
 /// Says under which contract of roles something is sealed.
@@ -417,43 +408,6 @@ pub(super) fn exec_id(step: usize, attempt: u64) -> String {
         0 | 1 => format!("step-{step}"),
         _ => format!("step-{step}-{attempt}"),
     }
-}
-
-/// Names what the execution depends on.
-fn inputs(acting: &Acting, plan: &Plan) -> Result<Inputs, KeepError> {
-    let version = env!("CARGO_PKG_VERSION");
-    let call = json::to_canonical(&acting.call.clone().into());
-    let named = [
-        (Inputs::PLAN, Some(plan.digest())),
-        (Inputs::ROLES, Some(pinned(role::TABLE_SHA256))),
-        (Inputs::ROLE_CONTRACT, Some(pinned(role::CONTRACT_SHA256))),
-        (Inputs::ADAPTER_CONTRACT, acting.interface),
-        (Inputs::ADAPTER_VERSION, Some(Digest::of(version.as_bytes()))),
-        (Inputs::NORMALIZATION, Some(pinned(normalize::TABLE_SHA256))),
-        ("adapter/library", acting.library),
-        ("input/call", Some(Digest::of(call.as_bytes()))),
-    ];
-    let mut inputs = Inputs::new();
-    for (name, digest) in named {
-        let Some(digest) = digest else { continue };
-        inputs.add(name, digest).map_err(|finding| KeepError::Invalid(finding.into()))?;
-    }
-    Ok(inputs)
-}
-
-/// Says what was decided: a network that is granted is told as such.
-fn decisions(acting: &Acting, plan: &Plan) -> Object {
-    let connect = acting.grants.get("connect").and_then(Value::as_array).unwrap_or_default();
-    let mut decisions = Object::with_capacity(8);
-    decisions.insert("action", acting.class.name());
-    decisions.insert("allowed", true);
-    decisions.insert("caller", acting.caller.as_deref());
-    decisions.insert("network_granted", !connect.is_empty());
-    decisions.insert("network_targets", Value::Array(connect.to_vec()));
-    decisions.insert(DECIDED_PLAN, plan.digest().to_string());
-    decisions.insert("policy_gate", true);
-    decisions.insert("role", acting.class.role().name());
-    decisions
 }
 
 /// Returns what stands for standard output and error: an envoy's own, and of a scout its output.

@@ -117,6 +117,23 @@ pub fn normalize_service(operation: &str, mut output: Value) -> Result<Normalize
     Normalized::new(output, removed)
 }
 
+/// Normalizes what a scout was given by a source: what pointers lead to is taken out, then members by name. Returns the
+/// pointers of what was taken out.
+#[must_use]
+pub fn normalize_answer(answer: &mut Value, volatile: &[String]) -> Vec<String> {
+    let mut removed = Vec::new();
+    for pointer in volatile {
+        if let Some((parent, name)) = pointer.rsplit_once('/')
+            && let Some(Value::Object(object)) = answer.pointer_mut(parent)
+            && let Some(value) = object.remove(&name.replace("~1", "/").replace("~0", "~"))
+        {
+            removed.push((pointer.clone(), value));
+        }
+    }
+    strip(answer, &mut String::new(), &mut removed);
+    removed.into_iter().map(|(pointer, _)| pointer).collect()
+}
+
 /// Removes members by name, at any depth.
 fn strip(value: &mut Value, place: &mut String, removed: &mut Vec<(String, Value)>) {
     let length = place.len();

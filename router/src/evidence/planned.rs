@@ -1,51 +1,78 @@
 //! The plan of a run: made and kept once, however many steps it has.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::finding::Findings;
 use super::keeper::exec_id;
-use super::plan::{Plan, PlanStep};
+use super::plan::{Grant, Permission, Plan, PlanStep};
 use crate::role::ActionClass;
 
-/// The steps of a run that are carried out in a role. Every one of them names the same plan.
+/// The steps of a run that are carried out in a role, and what they are granted. All of them name the same plan.
 #[derive(Debug, Default)]
 pub struct Planned {
     steps: Vec<(usize, ActionClass)>,
+    granted: Vec<(usize, Permission, Vec<String>)>,
     made: OnceLock<Result<Plan, Findings>>,
     kept: AtomicBool,
 }
 
 impl Planned {
-    /// Takes the steps, counted from 1, with their classes.
+    /// Takes the steps, counted from 1, with their classes, and what is granted to them.
     #[must_use]
-    pub fn new(steps: Vec<(usize, ActionClass)>) -> Self {
-        Self { steps, ..Self::default() }
+    pub fn new(
+        steps: Vec<(usize, ActionClass)>,
+        granted: Vec<(usize, Permission, Vec<String>)>,
+    ) -> Self {
+        Self { steps, granted, ..Self::default() }
     }
 
-    /// Returns the plan of the task, which is the same each time.
-    pub(super) fn plan(&self, task_id: &str) -> Result<&Plan, Findings> {
+    /// Returns the plan of the task for an execution of one of its steps. Grants are for executions, so one that is
+    /// not the first of its step, and is granted something, has a plan of its own; all others share one.
+    pub(super) fn plan(
+        &self,
+        task_id: &str,
+        (step, own): (usize, &str),
+    ) -> Result<Cow<'_, Plan>, Findings> {
+        let granted = self.granted.iter().any(|(number, ..)| *number == step);
+        if granted && own != exec_id(step, 1) {
+            return self.make(task_id, Some((step, own))).map(Cow::Owned);
+        }
+        let made = self.made.get_or_init(|| self.make(task_id, None));
+        made.as_ref().map(Cow::Borrowed).map_err(Clone::clone)
+    }
+
+    fn make(&self, task_id: &str, again: Option<(usize, &str)>) -> Result<Plan, Findings> {
         let step = |(number, class): &(usize, ActionClass)| PlanStep {
             step_id: exec_id(*number, 1),
             role: class.role(),
             action: *class,
             task_id: task_id.to_owned(),
         };
-        let made = self.made.get_or_init(|| {
-            let steps: Vec<PlanStep> = self.steps.iter().map(step).collect();
-            let plan = Plan::new(task_id, &steps, &[])?;
-            // One that is too large would not be verified.
-            Plan::parse_canonical(plan.text().as_bytes())
-        });
-        made.as_ref().map_err(Clone::clone)
+        let grant = |(number, grant, targets): &(usize, Permission, Vec<String>)| Grant {
+            exec_id: match again {
+                Some((step, own)) if step == *number => own.to_owned(),
+                _ => exec_id(*number, 1),
+            },
+            grant: *grant,
+            targets: targets.clone(),
+        };
+        let steps: Vec<PlanStep> = self.steps.iter().map(step).collect();
+        let grants: Vec<Grant> = self.granted.iter().map(grant).collect();
+        let plan = Plan::new(task_id, &steps, &grants)?;
+        // One that is too large would not be verified.
+        Plan::parse_canonical(plan.text().as_bytes())
     }
 
-    /// Says whether it was seen to be in the cabinet.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Acquire)
+    /// Says whether a plan was seen to be in the cabinet.
+    pub(super) fn is_kept(&self, plan: &Cow<'_, Plan>) -> bool {
+        matches!(plan, Cow::Borrowed(_)) && self.kept.load(Ordering::Acquire)
     }
 
-    pub(super) fn kept(&self) {
-        self.kept.store(true, Ordering::Release);
+    pub(super) fn kept(&self, plan: &Cow<'_, Plan>) {
+        if matches!(plan, Cow::Borrowed(_)) {
+            self.kept.store(true, Ordering::Release);
+        }
     }
 }

@@ -231,6 +231,7 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::Contracts { .. }
         | app::Error::UnknownContract { .. }
         | app::Error::UnknownSignal { .. }
+        | app::Error::Source { .. }
         | app::Error::Signals { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         app::Error::UnknownTool { .. } => StatusCode::NOT_FOUND,
         app::Error::Router(RouterError::Refused(refusal)) => match refusal {

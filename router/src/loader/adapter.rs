@@ -14,6 +14,8 @@ use super::description::Description;
 use super::library::{Instance, text_of};
 use super::placement::Confined;
 use crate::digest::Digest;
+use crate::envoy::{self, Envoy};
+use crate::evidence::Report;
 use crate::worker::{self, Ending, Refusal, Team, Ticket};
 
 /// A longer answer is refused. Read into values, it may take a hundred times its length.
@@ -35,7 +37,22 @@ struct Inner {
 enum Backing {
     Library { instance: Instance, digest: Digest },
     Team { team: Team, digest: Digest },
+    Envoy(Envoy),
     Null,
+}
+
+/// What an adapter answers, as it crossed the ABI.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) text: String,
+    /// What the router knows of an execution of its own besides.
+    pub(crate) report: Option<Report>,
+}
+
+impl From<String> for Answered {
+    fn from(text: String) -> Self {
+        Self { text, report: None }
+    }
 }
 
 /// One call to an adapter.
@@ -111,6 +128,39 @@ impl Adapter {
         }
     }
 
+    /// Makes the adapter that carries out actions of role `envoy`, each in a sandbox of its own.
+    pub(super) fn of_envoy(adapter_id: &str, envoy: Envoy) -> Self {
+        let description = Description {
+            adapter_id: adapter_id.to_owned(),
+            adapter_kind: "envoy".to_owned(),
+            capabilities: BTreeSet::from([
+                Capability::Apply,
+                Capability::External,
+                Capability::Timeout,
+            ]),
+            starts_at_once: false,
+            catalog: false,
+        };
+        let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
+        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(envoy));
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
+    }
+
+    /// Says whether a ref is part of the router, and so has no library.
+    #[must_use]
+    pub fn is_built_in(factory_ref: &str) -> bool {
+        [Self::NULL_REF, envoy::REF].contains(&factory_ref)
+    }
+
+    /// Returns the envoy that it is, if it is one.
+    #[must_use]
+    pub fn envoy(&self) -> Option<&Envoy> {
+        match &self.inner.backing {
+            Backing::Envoy(envoy) => Some(envoy),
+            _ => None,
+        }
+    }
+
     pub(super) fn of_library(
         factory_ref: &str,
         description: Description,
@@ -166,7 +216,8 @@ impl Adapter {
 
     /// Says whether starting a call takes the thread until the call is over.
     pub(crate) fn blocks(&self) -> bool {
-        matches!(self.inner.backing, Backing::Library { .. }) && !self.starts_at_once()
+        let here = matches!(self.inner.backing, Backing::Library { .. } | Backing::Envoy(_));
+        here && !self.starts_at_once()
     }
 
     /// Returns where it runs, and how it is confined there.
@@ -207,7 +258,7 @@ impl Adapter {
     pub fn digest(&self) -> Option<Digest> {
         match &self.inner.backing {
             Backing::Library { digest, .. } | Backing::Team { digest, .. } => Some(*digest),
-            Backing::Null => None,
+            Backing::Envoy(_) | Backing::Null => None,
         }
     }
 
@@ -224,6 +275,9 @@ impl Adapter {
                 self.start(call, move |result| drop(answer.send(result)));
                 answered.recv().unwrap_or_else(|_| Err(AdapterError::bug("the call was lost")))
             }
+            Backing::Envoy(envoy) => {
+                envoy.call(&call.request()).and_then(|answered| read_answer(Ok(&answered.text)))
+            }
             Backing::Null => Ok(null_output(call)),
         }
     }
@@ -236,6 +290,7 @@ impl Adapter {
         done: impl FnOnce(Result<Object, AdapterError>) + Send + 'static,
     ) {
         match &self.inner.backing {
+            Backing::Envoy(_) => done(self.call(call)),
             Backing::Null => done(Ok(null_output(call))),
             Backing::Library { instance, .. } => {
                 let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
@@ -255,21 +310,25 @@ impl Adapter {
         &self,
         call_id: &str,
         request: &str,
-        done: impl FnOnce(Result<String, AdapterError>) + Send + 'static,
+        done: impl FnOnce(Result<Answered, AdapterError>) + Send + 'static,
     ) -> Started {
         match &self.inner.backing {
             Backing::Null => done(Err(AdapterError::bug("the built-in adapter has no calls"))),
             Backing::Library { instance, .. } => {
                 let done = Box::new(|answer: Result<&str, &str>| {
                     done(match answer {
-                        Ok(text) => checked_length(text).map(|()| text.to_owned()),
+                        Ok(text) => checked_length(text).map(|()| text.to_owned().into()),
                         Err(error) => Err(read_error(error)),
                     });
                 });
                 instance.start(request, completion(done));
             }
+            Backing::Envoy(envoy) => done(envoy.call(request).map(|answered| {
+                let envoy::Answered { text, report } = answered;
+                Answered { text, report: Some(report) }
+            })),
             Backing::Team { team, .. } => {
-                let done = Box::new(|answer| done(of_worker(answer)));
+                let done = Box::new(|answer| done(of_worker(answer).map(Answered::from)));
                 return Started::InWorker(team.call(call_id, request, done));
             }
         }
@@ -281,6 +340,7 @@ impl Adapter {
         match &self.inner.backing {
             Backing::Library { instance, .. } => instance.cancel(call_id),
             Backing::Team { team, .. } => team.cancel(call_id),
+            Backing::Envoy(envoy) => envoy.cancel(call_id),
             Backing::Null => {}
         }
     }
@@ -337,6 +397,7 @@ fn lost(ending: &Ending) -> AdapterError {
         Ending::Crashed { signal } => crashed(serde_json::json!({ "signal": signal })),
         Ending::Exited { code } => crashed(serde_json::json!({ "exit_code": code })),
         Ending::Garbled { how } => crashed(serde_json::json!({ "broke": how })),
+        Ending::Overran { most } => crashed(serde_json::json!({ "most_processes": most })),
         Ending::Flooded => AdapterError::operational(code::OUTPUT_TOO_LARGE, message),
         Ending::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
         Ending::Stopped => AdapterError::operational(code::CANCELLED, message),

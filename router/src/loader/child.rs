@@ -19,12 +19,10 @@ use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
 use super::wire::{Job, Message, Observations, Task};
+use crate::confine;
 use crate::grant::Feature;
 use crate::sandbox::{self, Code, Entered};
-use crate::worker::{self, Kind, Reply, Servant, Wire, guard};
-
-/// The first argument that makes the binary a child. Not for people.
-pub const CHILD_ARGUMENT: &str = "__adapter-child";
+use crate::worker::{self, CHILD_ARGUMENT, Kind, Reply, Servant, Wire, guard};
 
 /// A longer description or error of a factory is not passed on; a description is some hundred bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -40,8 +38,12 @@ const MOST_THREADS: usize = 1024;
 #[must_use]
 pub fn run_child() -> ExitCode {
     sandbox::heed_children();
-    if std::env::args_os().nth(3).is_some_and(|third| third == guard::GUARD) {
-        return guard::run(CHILD_ARGUMENT);
+    let third = std::env::args_os().nth(3);
+    match third.as_deref().and_then(OsStr::to_str) {
+        Some(guard::GUARD) => return guard::run(CHILD_ARGUMENT, guard::Watch::WORKER),
+        Some(confine::GUARD) => return guard::run(CHILD_ARGUMENT, confine::WATCH),
+        Some(confine::PROGRAM) => return confine::run_child(),
+        _ => {}
     }
     match work() {
         Ok(()) => ExitCode::SUCCESS,
@@ -131,8 +133,7 @@ fn try_library(
         }
     };
     let create = || -> Result<Instance, String> {
-        let wire = wire.clone();
-        let host = notice::forwarding_host(move |text| drop(wire.send(Kind::Notice, 0, text)));
+        let host = notice::forwarding_host(wire.clone());
         let made = factory.create(job.adapter_id.as_deref(), &job.config, host);
         made.map_err(|error| match error.len() {
             0..=MAX_TEXT => error,

@@ -8,6 +8,8 @@ use nexus_router_abi::{Answer, HostBox, HostV1, HostV1_TO};
 use nexus_router_sdk::{AdapterError, Object, code};
 use serde::{Deserialize, Serialize};
 
+use crate::worker::{Kind, Wire};
+
 /// Longer notices are dropped: a log line is no way to move data.
 const MAX_NOTICE: usize = 1024 * 1024;
 
@@ -108,23 +110,27 @@ pub(super) fn read(text: &[u8]) -> Option<Notice> {
     }
 }
 
-/// Makes the host that an adapter is given in a process of its own: notices go on as they are.
-pub(super) fn forwarding_host(forward: impl Fn(&[u8]) + Send + Sync + 'static) -> HostBox {
-    HostV1_TO::from_value(ForwardingHost(forward), TD_Opaque)
+/// Makes the host that an adapter is given in a process of its own: what it tells and asks goes on as it is.
+pub(super) fn forwarding_host(wire: Wire) -> HostBox {
+    HostV1_TO::from_value(ForwardingHost(wire), TD_Opaque)
 }
 
-struct ForwardingHost<F>(F);
+struct ForwardingHost(Wire);
 
-impl<F: Fn(&[u8]) + Send + Sync> HostV1 for ForwardingHost<F> {
+impl HostV1 for ForwardingHost {
     fn notify(&self, notice: RStr<'_>) {
         // Whoever is told drops what is too long; it need not be sent.
         if notice.len() <= MAX_NOTICE {
-            (self.0)(notice.as_str().as_bytes());
+            drop(self.0.send(Kind::Notice, 0, notice.as_str().as_bytes()));
         }
     }
 
-    fn ask(&self, _: RStr<'_>) -> Answer {
-        unanswered()
+    fn ask(&self, request: RStr<'_>) -> Answer {
+        match self.0.ask(request.as_str()) {
+            Some(Ok(answer)) => Answer::ROk(answer.into()),
+            Some(Err(error)) => Answer::RErr(error.into()),
+            None => unanswered(),
+        }
     }
 }
 

@@ -202,6 +202,7 @@ impl Opened {
             Ending::Crashed { .. } => (Reason::LibraryCrashed, "signal"),
             Ending::Exited { .. } => (Reason::LibraryExited, "exit"),
             Ending::TimedOut { .. } => (Reason::LibraryTimedOut, "timeout"),
+            Ending::Overran { .. } => (Reason::LibraryCrashed, "processes"),
             Ending::Flooded | Ending::Garbled { .. } | Ending::Stopped => {
                 (Reason::LibraryCrashed, "wire")
             }

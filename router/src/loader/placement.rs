@@ -88,16 +88,21 @@ impl Confined {
         }
     }
 
-    /// Returns the version of Landlock that is in force; only workers have one.
+    /// Returns the version of Landlock that is in force; in this process there is none.
     #[must_use]
     pub fn landlock_in_force(&self) -> Option<u32> {
-        (self.isolation == Isolation::Worker).then_some(self.landlock)
+        (self.isolation != Isolation::Inline).then_some(self.landlock)
     }
 
     /// Returns the names of what the kernel lacks for it.
     #[must_use]
     pub fn missing_names(&self) -> Vec<&'static str> {
         self.missing.iter().map(|feature| feature.name()).collect()
+    }
+
+    /// In a sandbox of its own for every call, as one was that was tried.
+    pub(super) fn sandbox(confinement: &Confinement, grants: &Grants) -> Self {
+        Self { isolation: Isolation::Sandbox, ..Self::worker(confinement, grants) }
     }
 
     /// As its worker said, with what it was granted.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::child::CHILD_ARGUMENT;
+use super::asking::Ask;
 use super::error::{AdapterLoadError, Reason};
 use super::hearing::{Halt, Hearing};
 use super::library::Stage;
@@ -16,9 +16,11 @@ use super::verdict::Verdict;
 use super::wire::{Job, Task};
 use super::{Adapter, Incident, Loader, Placement, helper_error};
 use crate::grant::Grants;
-use crate::sandbox::{Profile, Reading};
+use crate::sandbox::{Metadata, Profile, Reading};
 use crate::worker::broker;
-use crate::worker::{self, Begun, Ending, Followed, Makeup, Process, Recipe, Rules, Team};
+use crate::worker::{
+    self, Begun, CHILD_ARGUMENT, Ending, Followed, Makeup, Process, Recipe, Rules, Team,
+};
 
 /// Descriptors that a worker may have.
 const DESCRIPTORS: u64 = 1024;
@@ -131,6 +133,9 @@ fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
         reading: Reading::Granted,
         library_path: loader.readable(opened),
         grants,
+        workspace: None,
+        metadata: Metadata::Denied,
+        file_size: None,
         accept: accept_missing.clone(),
     }
 }
@@ -208,6 +213,7 @@ fn makeup(
     let Placement { processes, crashes, crash_window, quarantine, .. } = loader.placement;
     let rules = Rules { processes, crashes, window: crash_window, quarantine };
     let (told, printing) = (loader.notices.clone(), loader.notices.clone());
+    let asks = loader.asks.clone();
     let incidents = loader.incidents.clone();
     let adapter_id: Arc<str> = adapter_id.into();
     let rate = Mutex::new((Instant::now(), 0));
@@ -219,6 +225,7 @@ fn makeup(
                 told(notice);
             }
         }),
+        asks: Box::new(move |asked| asks(Ask::new(asked))),
         printed: Box::new(move |text| {
             let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
             if rate.0.elapsed() > Duration::from_secs(1) {

@@ -6,9 +6,16 @@ use crate::json::Object;
 use crate::role::{ActionClass, Role};
 
 impl Law {
-    /// Returns the class of an operation, as a tool spec says.
+    /// Returns the class of an operation: of an adapter that answers in a role, the one that its tool is called
+    /// like, whatever anybody else says; of any other, as a tool spec says.
     #[must_use]
     pub fn class_of(&self, act: Act<'_>) -> Option<ActionClass> {
+        let role = self.roles.get(act.adapter_id);
+        let own = role
+            .and_then(|role| ActionClass::from_name(act.tool).filter(|class| role.allows(*class)));
+        if own.is_some() {
+            return own;
+        }
         if self.classes.is_empty() { None } else { self.classes.get(&act.key()).copied() }
     }
 
@@ -17,13 +24,13 @@ impl Law {
         &self,
         caller: Option<&Caller>,
         act: Act<'_>,
+        class: Option<ActionClass>,
     ) -> Result<(), Denial> {
         let of_caller = caller.and_then(|caller| caller.role);
         let of_adapter = self.roles.get(act.adapter_id).copied();
         if of_caller.is_none() && of_adapter.is_none() {
             return Ok(());
         }
-        let class = self.class_of(act);
         let forbids = |role: &Role| !class.is_some_and(|class| role.allows(class));
         let Some(role) = of_caller.into_iter().chain(of_adapter).find(forbids) else {
             return Ok(());
@@ -68,6 +75,19 @@ mod tests {
                 assert_eq!(law.judge(None, ACT).is_ok(), allowed, "the adapter's role");
             }
         }
+    }
+
+    #[test]
+    fn tools_of_an_adapter_with_a_role_have_the_class_of_their_name() {
+        let mut law = Law::default();
+        let act = |tool| Act { tool, ..ACT };
+        assert_eq!(law.class_of(act("web_search")), None, "the adapter has no role");
+        law.roles.insert(ACT.adapter_id.to_owned(), Role::Scout);
+        assert_eq!(law.class_of(act("web_search")), Some(ActionClass::WebSearch));
+        assert_eq!(law.class_of(act("shell_exec")), None, "the role does not have it");
+        assert_eq!(law.class_of(act("web")), None);
+        law.classes.insert(act("web_search").key(), ActionClass::DataLookup);
+        assert_eq!(law.class_of(act("web_search")), Some(ActionClass::DataLookup), "a tool says");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{Hint, Law};
-use crate::config::{Annotation, Pattern, Rule};
+use crate::config::{Annotation, Pattern, Rule, SourceEntry};
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 use crate::role::ActionClass;
@@ -62,6 +62,13 @@ impl Law {
             });
             law.insert("roles", roles.collect::<Vec<_>>());
         }
+        if !self.sources.is_empty() {
+            let sources = self.sources.iter().map(|(adapter_id, sources)| {
+                let sources = sources.iter().map(source).collect::<Vec<_>>();
+                Value::Array(vec![adapter_id.as_str().into(), sources.into()])
+            });
+            law.insert("sources", sources.collect::<Vec<_>>());
+        }
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);
@@ -88,6 +95,17 @@ fn rule(rule: &Rule) -> Value {
     object.insert("action_class", rule.action_class.map(ActionClass::name));
     object.insert("annotation", rule.annotation.map(Annotation::name));
     object.insert("reason", rule.reason.as_deref());
+    object.into()
+}
+
+fn source(source: &SourceEntry) -> Value {
+    let mut object = Object::new();
+    object.insert("name", source.name.as_str());
+    object.insert("adapter", source.adapter.as_str());
+    object.insert("tool", source.tool.as_str());
+    object.insert("method", source.method.as_str());
+    object.insert("action_class", source.action_class.name());
+    object.insert("args", source.args.clone());
     object.into()
 }
 

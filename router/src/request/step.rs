@@ -25,6 +25,18 @@ impl Step {
         steps(Some(plan), &place)
     }
 
+    /// Makes a step of a call that no caller wrote down.
+    pub(crate) fn of_call(step_id: &str, (tool, method): (&str, &str), args: Object) -> Self {
+        let mut call = Object::with_capacity(3);
+        call.insert("tool", tool);
+        call.insert("method", method);
+        call.insert("args", args);
+        let mut step = Object::with_capacity(2);
+        step.insert("step_id", step_id);
+        step.insert("call", call);
+        Self(step)
+    }
+
     /// Returns the id, which no other step of the plan has.
     #[must_use]
     pub fn step_id(&self) -> &str {
@@ -79,6 +91,12 @@ impl Step {
         milliseconds(&self.0)
     }
 
+    /// Returns what the plan grants to the step beyond its role, if it says anything of that.
+    #[must_use]
+    pub fn grants(&self) -> Option<&Value> {
+        self.0.get("grants")
+    }
+
     /// Returns the step exactly as given.
     #[must_use]
     pub const fn raw(&self) -> &Object {
@@ -122,6 +140,9 @@ impl<'a> Dispatch<'a> {
 pub(super) fn steps(plan: Option<Value>, place: &Place<'_>) -> Result<Vec<Step>, Error> {
     let Some(Value::Array(items)) = plan else { return Ok(Vec::new()) };
     let plan: Vec<Step> = items.into_iter().filter_map(Value::into_object).map(Step).collect();
+    for (index, step) in plan.iter().enumerate() {
+        check_grants(step, &Place::Item(place, index))?;
+    }
     let Some((first, again)) = shape::repeated(plan.iter().map(Step::step_id)) else {
         return Ok(plan);
     };
@@ -130,6 +151,30 @@ pub(super) fn steps(plan: Option<Value>, place: &Place<'_>) -> Result<Vec<Step>,
     let message =
         format!("step_id {} stands already at {earlier:?}", shape::shown(plan[again].step_id()));
     Err(Place::Member(&second, "step_id").error(message, None))
+}
+
+/// Each thing is granted once; the network by its targets, the shell without any.
+fn check_grants(step: &Step, place: &Place<'_>) -> Result<(), Error> {
+    let Some(grants) = step.grants().and_then(Value::as_array) else { return Ok(()) };
+    let place = Place::Member(place, "grants");
+    let name = |grant: &'_ Value| grant.get("grant").and_then(Value::as_str).map(str::to_owned);
+    for (index, grant) in grants.iter().enumerate() {
+        let place = Place::Item(&place, index);
+        let targets = grant.get("targets").and_then(Value::as_array).unwrap_or_default();
+        let named = name(grant).unwrap_or_default();
+        let wrong = match named.as_str() {
+            table::NETWORK if targets.is_empty() => {
+                "network is granted by its targets, HOST:PORT each"
+            }
+            table::SHELL_EXEC if !targets.is_empty() => "shell_exec has no targets",
+            _ if grants[..index].iter().any(|earlier| name(earlier) == name(grant)) => {
+                "each thing is granted once"
+            }
+            _ => continue,
+        };
+        return Err(place.error(wrong.to_owned(), None));
+    }
+    Ok(())
 }
 
 fn object<'a>(object: &'a Object, key: &str) -> &'a Object {

@@ -56,7 +56,17 @@ pub(super) static STEP: Shape = closed(&[
     optional("expected_output_pointer", Kind::Text),
     optional("dispatch", Kind::Object(&DISPATCH)),
     optional("timeout_ms", Kind::COUNT),
+    optional("grants", Kind::List(&GRANT)),
 ]);
+
+/// What the plan grants to a step beyond its role.
+static GRANT: Shape = closed(&[
+    required("grant", Kind::Word(&[SHELL_EXEC, NETWORK])),
+    optional("targets", Kind::Names),
+]);
+
+pub(super) const SHELL_EXEC: &str = "shell_exec";
+pub(super) const NETWORK: &str = "network";
 
 static CALL: Shape = closed(&[
     required("tool", Kind::NAME),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::desk::Desks;
 use crate::evidence::Keeper;
 use crate::gate::Witness;
 use crate::host::CallLimits;
@@ -35,6 +36,8 @@ pub struct Options {
     pub keeper: Option<Arc<Keeper>>,
     /// Who hears what calls tell; whoever loads the adapters puts its sink before theirs.
     pub listeners: Listeners,
+    /// Where calls are answered what they ask; whoever loads the adapters gives them its sink.
+    pub desks: Desks,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -53,6 +56,7 @@ impl Default for Options {
             witness: Witness::default(),
             keeper: None,
             listeners: Listeners::default(),
+            desks: Desks::default(),
             clock: Clock::System,
             threads: None,
         }

@@ -5,7 +5,8 @@
 //! copes is no crash.
 //!
 //! A grant takes as little back as it needs. Modes, owners, times and attributes of files stay out of
-//! reach even where writing is granted, since no rule of Landlock bounds them to the granted places.
+//! reach even where writing is granted, since no rule of Landlock bounds them to the granted places. What
+//! builds programs cannot do without modes and times; where these are let through, it is said so.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,11 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::notify;
-use super::table::{CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, WRITING};
+use super::table::{
+    CONNECTING, DENIED, MODES, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, TIMES, WRITING,
+};
+use super::{Metadata, Profile, notify};
+use crate::digest::Digest;
 use crate::grant::Grants;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -38,9 +42,27 @@ pub(super) fn notices(machine: TargetArch) -> Option<BpfProgram> {
     compile(connects, SeccompAction::Trace(notify::MARK), machine)
 }
 
+/// Returns the digest of all filters of a profile, as a record names them. The id of the process, which some
+/// have, is left out of it.
+pub(super) fn digest(profile: &Profile) -> Option<Digest> {
+    let machine = machine()?;
+    let mut filters = denials(profile, 0, machine)?;
+    if !profile.grants.connect.is_empty() {
+        filters.insert(0, notices(machine)?);
+    }
+    let mut bytes = Vec::new();
+    for line in filters.iter().flatten() {
+        bytes.extend(line.code.to_le_bytes());
+        bytes.extend([line.jt, line.jf]);
+        bytes.extend(line.k.to_le_bytes());
+    }
+    Some(Digest::of(&bytes))
+}
+
 /// Returns the filters that deny what is not granted. `own` is the id of this process.
-pub(super) fn denials(grants: &Grants, own: u32, machine: TargetArch) -> Option<Vec<BpfProgram>> {
-    let denied = denied(grants, own)?;
+pub(super) fn denials(profile: &Profile, own: u32, machine: TargetArch) -> Option<Vec<BpfProgram>> {
+    let mut denied = denied(&profile.grants, profile.writes(), own)?;
+    denied.extend(metadata(profile.metadata)?);
     // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let mut filters = vec![
@@ -53,7 +75,27 @@ pub(super) fn denials(grants: &Grants, own: u32, machine: TargetArch) -> Option<
     Some(filters)
 }
 
-fn denied(grants: &Grants, own: u32) -> Option<Rules> {
+/// Matches changes of modes and times. Where they are let through, no file becomes one that lends its owner's
+/// rights to whoever starts it.
+fn metadata(metadata: Metadata) -> Option<Rules> {
+    let mut rules = Rules::new();
+    for (number, argument) in MODES {
+        let any = match metadata {
+            Metadata::Denied => Vec::new(),
+            Metadata::Unconfined => [libc::S_ISUID, libc::S_ISGID]
+                .iter()
+                .map(|bit| all(&[flag(*argument, u64::from(*bit))]))
+                .collect::<Option<_>>()?,
+        };
+        rules.insert(*number, any);
+    }
+    if metadata == Metadata::Denied {
+        rules.extend(TIMES.iter().map(|number| (*number, Vec::new())));
+    }
+    Some(rules)
+}
+
+fn denied(grants: &Grants, writes: bool, own: u32) -> Option<Rules> {
     let mut denied = Rules::new();
     let mut deny = |numbers: &[i64]| denied.extend(numbers.iter().map(|n| (*n, Vec::new())));
     deny(DENIED);
@@ -65,7 +107,7 @@ fn denied(grants: &Grants, own: u32) -> Option<Rules> {
         deny(PROGRAMS);
         deny(SIGNALS);
     }
-    if grants.write.is_empty() {
+    if !writes {
         deny(WRITING);
     }
     // A process may bound itself. Bounding the processor time of its parent would end the parent.
@@ -263,13 +305,31 @@ mod tests {
         ]
     }
 
+    fn profile() -> Profile {
+        super::super::tests::profile(Grants::default())
+    }
+
+    #[test]
+    fn the_digest_is_of_the_filters_and_of_nothing_else() {
+        let of = |profile: &Profile| digest(profile).unwrap();
+        let denied = profile();
+        assert_eq!(of(&denied), of(&profile()));
+        let unconfined = Profile { metadata: Metadata::Unconfined, ..profile() };
+        assert_ne!(of(&denied), of(&unconfined));
+        let running = Grants { run: vec!["/x".into()], ..Grants::default() };
+        assert_ne!(of(&denied), of(&Profile { grants: running, ..profile() }));
+    }
+
     #[test]
     fn filters_can_be_made_for_every_machine_and_grant() {
         for machine in [TargetArch::x86_64, TargetArch::aarch64] {
             assert!(notices(machine).is_some());
             for grants in every_kind() {
-                let filters = denials(&grants, 1, machine).unwrap();
-                assert_eq!(filters.len(), if machine == TargetArch::x86_64 { 3 } else { 2 });
+                for metadata in [Metadata::Denied, Metadata::Unconfined] {
+                    let profile = Profile { grants: grants.clone(), metadata, ..profile() };
+                    let filters = denials(&profile, 1, machine).unwrap();
+                    assert_eq!(filters.len(), if machine == TargetArch::x86_64 { 3 } else { 2 });
+                }
             }
         }
     }
@@ -277,7 +337,7 @@ mod tests {
     #[test]
     fn a_grant_takes_back_what_it_needs_and_no_more() {
         let whole = |grants: &Grants| -> Vec<i64> {
-            let denied = denied(grants, 1).unwrap();
+            let denied = denied(grants, !grants.write.is_empty(), 1).unwrap();
             denied.into_iter().filter(|(_, rules)| rules.is_empty()).map(|(n, _)| n).collect()
         };
         let nothing = whole(&Grants::default());
@@ -295,8 +355,9 @@ mod tests {
 
     #[test]
     fn a_call_stands_in_one_list() {
-        let lists = [CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, WRITING];
+        let lists = [CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, TIMES, WRITING];
         let mut numbers: Vec<i64> = lists.concat();
+        numbers.extend(MODES.iter().map(|(number, _)| *number));
         numbers.sort_unstable();
         let all = numbers.len();
         numbers.dedup();

@@ -13,9 +13,9 @@ use landlock::{
     PathBeneath, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
     make_bitflags,
 };
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
-use super::{Profile, Reading, sys};
+use super::{Profile, Reading, Workspace, sys};
 
 /// The lowest version that bounds every way to write: the second knows no truncation.
 pub(super) const WHOLE: u32 = 3;
@@ -204,6 +204,9 @@ fn rules(profile: &Profile) -> io::Result<Vec<Rule>> {
             rules.push(rule(path, access)?);
         }
     }
+    if let Some(workspace) = &profile.workspace {
+        rules.extend(of_workspace(workspace)?);
+    }
     if !grants.run.is_empty() {
         for path in STARTERS {
             rules.extend(if_there(rule(Path::new(path), RUN))?);
@@ -219,6 +222,34 @@ fn of_this_process() -> io::Result<Rule> {
     // So it is held for good.
     let _held: i32 = rule.file.try_clone()?.into_raw_fd();
     Ok(rule)
+}
+
+/// Lets the process work in its workspace, and nowhere where a link in it leads.
+fn of_workspace(workspace: &Workspace) -> io::Result<Vec<Rule>> {
+    let run = if workspace.run { AccessFs::Execute.into() } else { BitFlags::empty() };
+    let mut root = rule(&workspace.root, READ)?;
+    root.access |= run;
+    let mut rules = Vec::with_capacity(workspace.write.len() + 1);
+    for path in &workspace.write {
+        let within = |error: rustix::io::Errno| {
+            let error = io::Error::from(error);
+            let text = format!("cannot open {path:?} in the workspace: {error}");
+            io::Error::new(error.kind(), text)
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let straight =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let opened = rustix::fs::openat2(&root.file, path.as_str(), flags, Mode::empty(), straight);
+        let file = opened.map_err(within)?;
+        let status = rustix::fs::fstat(&file).map_err(within)?;
+        let access = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => WRITE,
+            _ => WRITE & OF_FILES,
+        };
+        rules.push(Rule { file, access });
+    }
+    rules.push(root);
+    Ok(rules)
 }
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> io::Result<Rule> {

@@ -37,6 +37,26 @@ pub(super) const SIGNALS: &[i64] = &[
 /// Denied unless writing is granted. Truncation is what Landlock covers only since its third version.
 pub(super) const WRITING: &[i64] = &[libc::SYS_truncate];
 
+/// Calls that change the mode of a file, with the argument that is the mode. Landlock does not cover them.
+pub(super) const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+];
+
+/// Calls that change the times of a file. Landlock does not cover them.
+pub(super) const TIMES: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    libc::SYS_utimensat,
+];
+
 /// Denied unless the first argument, which names a process, is 0: this one.
 pub(super) const OWN_PROCESS_ONLY: &[i64] = &[
     libc::SYS_prlimit64,
@@ -81,25 +101,13 @@ pub(super) const DENIED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // File metadata, which Landlock does not cover.
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    FCHMODAT2,
+    // Owners and attributes of files, which Landlock does not cover.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chown,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_lchown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utime,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utimes,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_futimesat,
-    libc::SYS_utimensat,
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
     libc::SYS_fsetxattr,

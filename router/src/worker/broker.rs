@@ -7,6 +7,7 @@
 
 mod dns;
 mod errands;
+mod journal;
 mod judge;
 mod names;
 mod refusals;
@@ -29,6 +30,7 @@ use crate::sandbox::{Listener, Notice, Target, nowhere};
 
 use dns::Found;
 use errands::{Errand, Errands};
+pub(crate) use journal::{Contact, Journal};
 use judge::{NAMES, Naming, Verdict, judge, naming};
 use names::{Names, Resolve, ask_system};
 use refusals::Refusals;
@@ -52,6 +54,18 @@ pub(crate) fn attend(
     begin(&Arc::new(Desk::new(listener, granted, adapter, ask_system)?))
 }
 
+/// As [`attend`], and writes down every connect that it makes or refuses.
+pub(crate) fn attend_noting(
+    listener: OwnedFd,
+    granted: Vec<Endpoint>,
+    adapter: &str,
+    journal: Journal,
+) -> io::Result<Broker> {
+    let mut desk = Desk::new(listener, granted, adapter, ask_system)?;
+    desk.journal = Some(journal);
+    begin(&Arc::new(desk))
+}
+
 fn begin(desk: &Arc<Desk>) -> io::Result<Broker> {
     let desk = Arc::clone(desk);
     let (watch, life) = io::pipe()?;
@@ -67,6 +81,7 @@ struct Desk {
     names: Names,
     errands: Arc<Errands>,
     refusals: Refusals,
+    journal: Option<Journal>,
 }
 
 impl Desk {
@@ -82,7 +97,20 @@ impl Desk {
             names: Names::new(resolve),
             errands: Arc::default(),
             refusals: Refusals::new(adapter),
+            journal: None,
         })
+    }
+
+    /// Writes down what became of a connect, if somebody wants to know.
+    fn note(&self, target: &str, granted: bool, result: Result<(), Errno>) {
+        if let Some(journal) = &self.journal {
+            journal.note(target, granted, result);
+        }
+    }
+
+    fn refuse(&self, what: &str) {
+        self.refusals.tell(what, &self.granted);
+        self.note(what, false, Err(Errno::ACCESS));
     }
 }
 
@@ -178,7 +206,7 @@ fn look(desk: &Desk, notice: &Notice) -> Result<(OwnedFd, SocketAddr), Done> {
         }
     })?;
     if !is_tcp(&socket)? {
-        desk.refusals.tell("a socket that is not one of TCP", &desk.granted);
+        desk.refuse("a socket that is not one of TCP");
         return Err(Errno::ACCESS.into());
     }
     match target {
@@ -208,9 +236,11 @@ fn run(pending: Pending, errand: Errand, place: SocketAddr) {
         return tell_names(pending, errand);
     }
     let result = if granted {
-        connect(errand.socket(), place)
+        let result = connect(errand.socket(), place);
+        desk.note(&place.to_string(), true, result);
+        result
     } else {
-        desk.refusals.tell(&place.to_string(), &desk.granted);
+        desk.refuse(&place.to_string());
         Err(Errno::ACCESS)
     };
     // Before the worker goes on, the socket is its own again: closing it must end the connection.
@@ -253,7 +283,7 @@ fn find(desk: &Desk, name: &str) -> Found {
         Some(Naming::AnyHost) => desk.names.passing(name),
         None => {
             if !judge::is_searched(&desk.granted, name) {
-                desk.refusals.tell(name, &desk.granted);
+                desk.refuse(name);
             }
             return Found::Unknown;
         }

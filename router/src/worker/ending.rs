@@ -17,6 +17,8 @@ pub(crate) enum Ending {
     Garbled { how: &'static str },
     /// It was killed because it told more than anybody can read.
     Flooded,
+    /// It was killed because it had more processes than it may.
+    Overran { most: usize },
     /// It was killed because the router wanted it to be gone.
     Stopped,
 }
@@ -35,6 +37,7 @@ impl Ending {
         match self {
             Self::Crashed { signal } => format!("signal {signal}"),
             Self::Exited { code } => format!("code {code}"),
+            Self::Overran { most } => format!("overran {most}"),
             _ => "stopped".to_owned(),
         }
     }
@@ -45,6 +48,7 @@ impl Ending {
         match text.split_once(' ') {
             Some(("signal", signal)) => Some(Self::Crashed { signal: signal.parse().ok()? }),
             Some(("code", code)) => Some(Self::Exited { code: code.parse().ok()? }),
+            Some(("overran", most)) => Some(Self::Overran { most: most.parse().ok()? }),
             _ => (text == "stopped").then_some(Self::Stopped),
         }
     }
@@ -63,6 +67,7 @@ impl std::fmt::Display for Ending {
             Self::TimedOut { limit } => write!(f, "did not answer within {}s", limit.as_secs_f64()),
             Self::Garbled { how } => write!(f, "broke the rules of its wire: {how}"),
             Self::Flooded => f.write_str("told more than anybody can read"),
+            Self::Overran { most } => write!(f, "had more than {most} processes"),
             Self::Stopped => f.write_str("was stopped"),
         }
     }

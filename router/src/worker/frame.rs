@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 /// The longest message. It fits the smallest buffer that sockets have.
-pub(super) const MAX_FRAME: usize = 64 * 1024;
+pub(crate) const MAX_FRAME: usize = 64 * 1024;
 /// A kind and an id.
 const HEAD: usize = 9;
 /// The kind of the whole text, its length, and where in it the piece stands.
@@ -42,13 +42,19 @@ pub(crate) enum Kind {
     Notice = 8,
     /// From a guard: how its worker ended, after everything that it had started.
     Ended = 10,
+    /// From a worker: something that a call asks for. The id is the answer's, and the worker's choice.
+    Ask = 11,
+    /// To a worker: what was asked for.
+    Told = 12,
+    /// To a worker: the error in place of it.
+    Untold = 13,
 }
 
 /// Stands for the kind of a frame that is only a piece.
 const PIECE: u8 = 9;
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::Job,
         Self::Call,
         Self::Cancel,
@@ -58,6 +64,9 @@ impl Kind {
         Self::Error,
         Self::Notice,
         Self::Ended,
+        Self::Ask,
+        Self::Told,
+        Self::Untold,
     ];
 
     fn of(byte: u8) -> Option<Self> {
@@ -133,7 +142,7 @@ impl Gathering {
 }
 
 /// Cuts a text into frames: their heads and bodies.
-pub(super) fn cut(kind: Kind, id: u64, text: &[u8]) -> impl Iterator<Item = (Head, &[u8])> {
+pub(crate) fn cut(kind: Kind, id: u64, text: &[u8]) -> impl Iterator<Item = (Head, &[u8])> {
     let whole = text.len() <= MAX_FRAME - HEAD;
     let size = if whole { text.len().max(1) } else { MAX_FRAME - PIECE_HEAD };
     let pieces = text.chunks(size).enumerate().map(move |(index, body)| {
@@ -147,7 +156,7 @@ pub(super) fn cut(kind: Kind, id: u64, text: &[u8]) -> impl Iterator<Item = (Hea
 }
 
 /// The head of a frame.
-pub(super) struct Head {
+pub(crate) struct Head {
     bytes: [u8; PIECE_HEAD],
     length: usize,
 }
@@ -171,7 +180,7 @@ impl Head {
         head
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
@@ -206,7 +215,7 @@ pub(super) fn send_with(
 }
 
 /// Sends one frame if the socket has room for it; false if it has not.
-pub(super) fn try_send(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<bool> {
+pub(crate) fn try_send(socket: impl AsFd, head: &[u8], body: &[u8]) -> io::Result<bool> {
     let parts = [IoSlice::new(head), IoSlice::new(body)];
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let send = || rustix::net::sendmsg(&socket, &parts, &mut SendAncillaryBuffer::default(), flags);

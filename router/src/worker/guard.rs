@@ -16,31 +16,44 @@ use super::ending::Ending;
 use super::frame::{self, Kind};
 use super::session;
 
-/// How often to look for those whose parents have ended.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// A worker that has started more processes is ended with all of them.
-const MOST_PROCESSES: usize = 1000;
+/// What is guarded, and how closely.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    /// The third argument that makes the guarded process what it is.
+    pub(crate) word: Option<&'static str>,
+    /// How often to look for those whose parents have ended, and to count.
+    pub(crate) look: Duration,
+    /// One that has more processes is ended with all of them.
+    pub(crate) most_processes: usize,
+}
+
+impl Watch {
+    /// That of workers.
+    pub(crate) const WORKER: Self =
+        Self { word: None, look: Duration::from_millis(500), most_processes: 1000 };
+}
 
 /// The third argument that makes a child a guard.
 pub(crate) const GUARD: &str = "guard";
 
 /// Runs as a guard: starts this program again with another first argument, and waits.
-pub(crate) fn run(argument: &str) -> ExitCode {
-    match guard(argument) {
+pub(crate) fn run(argument: &str, watch: Watch) -> ExitCode {
+    match guard(argument, watch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(2),
     }
 }
 
-fn guard(argument: &str) -> io::Result<()> {
+fn guard(argument: &str, watch: Watch) -> io::Result<()> {
     crate::sandbox::close_inherited_descriptors()?;
     // What a terminal tells the router is not for its workers.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let own = std::process::id().to_string();
-    let mut worker = Command::new("/proc/self/exe").arg(argument).arg(own).spawn()?;
+    let mut worker = Command::new("/proc/self/exe");
+    let mut worker = worker.arg(argument).arg(own).args(watch.word).spawn()?;
     // Whatever became of the worker, nothing of it stays.
-    let ending = wait(&mut worker);
+    let ending = wait(&mut worker, watch);
     if ending.is_err() {
         drop(worker.kill());
     }
@@ -52,27 +65,36 @@ fn guard(argument: &str) -> io::Result<()> {
 }
 
 /// Waits until the worker ends; ends it when the router lets go.
-fn wait(worker: &mut Child) -> io::Result<Ending> {
+fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
     let pidfd = pidfd_open(Pid::from_child(worker), PidfdFlags::empty())?;
     let stdin = io::stdin();
+    let look = Timespec::try_from(watch.look).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut overran = false;
     loop {
         // What the router says is for the worker; only that it has let go is for us.
         let mut sources =
             [PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&stdin, PollFlags::RDHUP)];
-        match poll(&mut sources, Some(&LOOK)) {
+        match poll(&mut sources, Some(&look)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let (ended, let_go) = (!sources[0].revents().is_empty(), !sources[1].revents().is_empty());
-        if let_go || session::count(worker.id()) > MOST_PROCESSES {
+        if !ended && !let_go && session::count(worker.id()) > watch.most_processes {
+            overran = true;
+        }
+        if let_go || overran {
             worker.kill()?;
         }
         // As long as it is not reaped, nobody else has its session.
-        if ended || let_go {
+        if ended || let_go || overran {
             session::kill_all(worker.id());
         }
         if let Some(ending) = reap_until(worker.id()) {
-            return Ok(if let_go { Ending::Stopped } else { ending });
+            return Ok(match (let_go, overran) {
+                (true, _) => Ending::Stopped,
+                (_, true) => Ending::Overran { most: watch.most_processes },
+                _ => ending,
+            });
         }
     }
 }

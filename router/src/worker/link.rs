@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::asked::{self, AT_ONCE, MOST_ASKS, Refused};
 use super::ending::Ending;
 use super::frame::{self, Frame, Gathering, Kind, MAX_FRAME, Received};
 use super::lock;
@@ -27,6 +28,8 @@ const FLOOD: usize = 64 * 1024 * 1024;
 const LOOKS: usize = 3;
 /// Frames that are read at once before others have their turn.
 const TURN: usize = 256;
+/// What refusing a question costs, of what may be spent on notices.
+const REFUSING: usize = 4096;
 
 /// What came of a call.
 #[derive(Debug)]
@@ -75,7 +78,22 @@ struct Open {
     call_id: Box<str>,
     done: Done,
     abandoned: bool,
+    /// What it asked so far, and how much of that is not answered.
+    asks: usize,
+    unanswered: usize,
 }
+
+/// What a worker says while it works. Whoever takes it must not wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said<'a> {
+    /// Something for the log.
+    Notice(&'a [u8]),
+    /// A call that it has asks for something; the answer has this number, and the call that one.
+    Ask { id: u64, call: u64, call_id: &'a str, text: &'a str },
+}
+
+/// Takes what a worker says.
+pub(super) type Take<'a> = &'a dyn Fn(Said<'_>);
 
 /// What was read of the socket and not understood yet. Whoever reads holds it.
 struct Incoming {
@@ -104,6 +122,12 @@ pub(super) enum Called {
 enum Heard {
     Answered(u64, Done, Answer),
     Notice(Vec<u8>),
+    Ask {
+        id: u64,
+        call: u64,
+        call_id: Box<str>,
+        text: String,
+    },
     /// A piece, or a notice too many.
     Something,
     Nothing,
@@ -170,27 +194,28 @@ impl Link {
         call_id: &str,
         request: &str,
         done: Done,
-        notice: &dyn Fn(&[u8]),
+        take: Take<'_>,
     ) -> Result<Called, Done> {
         let alone = {
             let mut calls = lock(&self.calls);
             if calls.closed {
                 return Err(done);
             }
-            let open = Open { call_id: call_id.into(), done, abandoned: false };
+            let call_id = call_id.into();
+            let open = Open { call_id, done, abandoned: false, asks: 0, unanswered: 0 };
             calls.open.insert(id, open);
             calls.open.len() == 1
         };
         self.send(Kind::Call, id, request.as_bytes());
-        Ok(if alone { self.look(id, notice) } else { Called::Waiting })
+        Ok(if alone { self.look(id, take) } else { Called::Waiting })
     }
 
     /// Looks for the answer of the only call for a moment.
-    fn look(&self, id: u64, notice: &dyn Fn(&[u8])) -> Called {
+    fn look(&self, id: u64, take: Take<'_>) -> Called {
         let Ok(mut incoming) = self.incoming.try_lock() else { return Called::Waiting };
         let found = self.spin.look(|| match self.hear(&mut incoming) {
             Heard::Notice(text) => {
-                notice(&text);
+                take(Said::Notice(&text));
                 None
             }
             Heard::Something | Heard::Nothing => None,
@@ -205,6 +230,11 @@ impl Link {
                 if of == id && self.is_empty() { Called::Answered } else { Called::Waiting }
             }
             Some(Heard::Broken(ending)) => Called::Broken(ending),
+            // Whoever answers it may be the one who looks here.
+            Some(Heard::Ask { id, call, call_id, text }) => {
+                take(Said::Ask { id, call, call_id: &call_id, text: &text });
+                Called::Waiting
+            }
             // The switchboard sees the end too.
             _ => Called::Waiting,
         }
@@ -226,7 +256,7 @@ impl Link {
     }
 
     /// Reads what has come, for the switchboard.
-    pub(super) fn read(&self, notice: &dyn Fn(&[u8])) -> Reading {
+    pub(super) fn read(&self, take: Take<'_>) -> Reading {
         let mut incoming = match self.incoming.try_lock() {
             Ok(incoming) => incoming,
             Err(TryLockError::WouldBlock) => return Reading::Busy,
@@ -236,7 +266,10 @@ impl Link {
         for _ in 0..TURN {
             match self.hear(&mut incoming) {
                 Heard::Answered(_, done, answer) => done(answer),
-                Heard::Notice(text) => notice(&text),
+                Heard::Notice(text) => take(Said::Notice(&text)),
+                Heard::Ask { id, call, call_id, text } => {
+                    take(Said::Ask { id, call, call_id: &call_id, text: &text });
+                }
                 Heard::Something => {}
                 // More answers in one go cost less than being told of each.
                 Heard::Nothing if looks < LOOKS && self.load() > 1 => {
@@ -271,7 +304,12 @@ impl Link {
             return broken("it sent what is no frame");
         };
         let Frame { kind, id, .. } = frame;
-        let most = if kind == Kind::Notice { MAX_NOTICE } else { MAX_ANSWER };
+        let most = match kind {
+            Kind::Notice => MAX_NOTICE,
+            // One that is too long is refused, not a breach: an author may not know how long is too long.
+            Kind::Ask => 2 * asked::MAX_ASK,
+            _ => MAX_ANSWER,
+        };
         let whole = match gathering.add(frame, most) {
             Ok(Some(whole)) => whole,
             Ok(None) => return Heard::Something,
@@ -297,6 +335,16 @@ impl Link {
                 Affordable::No => Heard::Something,
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
             },
+            Kind::Ask => match self.admit(id, whole) {
+                Ok(ask) => ask,
+                Err((refused, length)) => match afford(notices, length + REFUSING) {
+                    Affordable::Yes => {
+                        self.send(Kind::Untold, id, refused.to_text().as_bytes());
+                        Heard::Something
+                    }
+                    Affordable::No | Affordable::Flood => Heard::Broken(Ending::Flooded),
+                },
+            },
             // The guard's is the last one, whatever its worker said before.
             Kind::Ended if self.guarded => match afford(notices, whole.len()) {
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
@@ -307,6 +355,37 @@ impl Link {
             },
             Kind::Ended => broken("it sent a frame that only a guard sends"),
             _ => broken("it sent a frame that only a router sends"),
+        }
+    }
+
+    /// Lets a question through if it is of a call that the worker has, and not one too many.
+    fn admit(&self, id: u64, text: Vec<u8>) -> Result<Heard, (Refused, usize)> {
+        let length = text.len();
+        let refuse = |refused| (refused, length);
+        let (call_id, text) = asked::read(text).map_err(refuse)?;
+        let mut calls = lock(&self.calls);
+        let mut open = calls.open.iter_mut();
+        let own = open.find(|(_, open)| *open.call_id == *call_id && !open.abandoned);
+        let Some((call, open)) = own else { return Err(refuse(Refused::NoCall)) };
+        if open.asks >= MOST_ASKS {
+            return Err(refuse(Refused::TooMany));
+        }
+        if open.unanswered >= AT_ONCE {
+            return Err(refuse(Refused::TooManyAtOnce));
+        }
+        open.asks += 1;
+        open.unanswered += 1;
+        Ok(Heard::Ask { id, call: *call, call_id: call_id.into(), text })
+    }
+
+    /// Answers what a call asked.
+    pub(super) fn tell(&self, id: u64, call: u64, answer: Result<&str, &str>) {
+        if let Some(open) = lock(&self.calls).open.get_mut(&call) {
+            open.unanswered = open.unanswered.saturating_sub(1);
+        }
+        match answer {
+            Ok(text) => self.send(Kind::Told, id, text.as_bytes()),
+            Err(text) => self.send(Kind::Untold, id, text.as_bytes()),
         }
     }
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::asked::Asked;
 use super::broker::Broker;
 use super::ending::Ending;
-use super::link::{Called, Done, Link, Reading};
+use super::link::{Called, Done, Link, Reading, Said};
 use super::lock;
 use super::process::{GUARD_TIME, Process};
 use super::switchboard::{Source, switchboard};
@@ -118,7 +119,7 @@ impl Member {
         request: &str,
         done: Done,
     ) -> Result<(), Done> {
-        match self.link.call(id, call_id, request, done, &|text| self.notice(text))? {
+        match self.link.call(id, call_id, request, done, &|said| self.take(said))? {
             Called::Answered => {}
             Called::Waiting => self.watch(),
             Called::Broken(ending) => self.kill_for(ending),
@@ -190,9 +191,21 @@ impl Member {
         }
     }
 
-    fn notice(&self, text: &[u8]) {
-        if let Some(team) = self.team.upgrade() {
-            team.notice(text);
+    fn take(self: &Arc<Self>, said: Said<'_>) {
+        let Some(team) = self.team.upgrade() else { return };
+        match said {
+            Said::Notice(text) => team.notice(text),
+            Said::Ask { id, call, call_id, text } => {
+                team.ask(Asked::new((call_id, text), (id, call), Arc::downgrade(self)));
+            }
+        }
+    }
+
+    /// Answers what a call asked.
+    pub(super) fn tell(&self, id: u64, call: u64, answer: Result<&str, &str>) {
+        self.link.tell(id, call, answer);
+        if self.link.has_outgoing() {
+            self.watch();
         }
     }
 
@@ -211,7 +224,7 @@ impl Member {
     pub(super) fn on_socket(self: &Arc<Self>) {
         self.link.watched.store(false, Ordering::Release);
         self.link.flush();
-        match self.link.read(&|text| self.notice(text)) {
+        match self.link.read(&|said| self.take(said)) {
             // Whoever calls finds the answers; being woken for each of them would only slow it down.
             Reading::Busy => self.look_again(),
             Reading::Read if self.link.is_empty() && self.link.is_lively() => self.look_again(),
@@ -263,7 +276,7 @@ impl Member {
         self.gone.store(true, Ordering::SeqCst);
         // What it answered before it ended counts. What a process that it left behind sends does not.
         for _ in 0..LAST_TURNS {
-            match self.link.read(&|text| self.notice(text)) {
+            match self.link.read(&|said| self.take(said)) {
                 Reading::More => {}
                 Reading::Busy => std::thread::yield_now(),
                 Reading::Read | Reading::End => break,

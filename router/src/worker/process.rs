@@ -28,7 +28,7 @@ use super::session;
 const MAX_PRINTED: usize = 16 * 1024;
 
 /// How long a guard has to end everything.
-pub(super) const GUARD_TIME: Duration = Duration::from_secs(12);
+pub(crate) const GUARD_TIME: Duration = Duration::from_secs(12);
 
 /// What a process is made of.
 #[derive(Clone)]
@@ -323,7 +323,10 @@ struct Ready {
 }
 
 /// Takes a message with the descriptor that may come with it; none when the other side has gone.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+pub(crate) fn receive(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [io::IoSliceMut::new(buffer)];

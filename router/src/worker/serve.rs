@@ -4,17 +4,20 @@
 //! than another thread would be awake. If it does not come back soon, another one takes over reading, so that
 //! calls and cancellations are seen; and where that happens, the next ones take over at once.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::asked;
+use super::asks::{Asks, Left, Waiting};
 use super::frame::{self, Frame, Kind, MAX_FRAME, Received};
 use super::lock;
 use super::spin::Spin;
@@ -31,6 +34,8 @@ const CALM: u32 = 3000;
 const QUIET: u32 = 30;
 /// After so long without a call, a worker is at rest.
 const REST: Duration = Duration::from_secs(1);
+/// How often whoever waits for an answer looks whether somebody reads.
+const ASKING: Duration = Duration::from_millis(20);
 
 /// What carries out the calls.
 pub(crate) trait Servant: Send + Sync {
@@ -51,6 +56,8 @@ pub(crate) struct Wire {
     /// Held while a text is sent in pieces: the router takes one such text at a time.
     pieces: Arc<Mutex<()>>,
     end: Arc<End>,
+    /// Who serves, as soon as somebody does.
+    crew: Arc<OnceLock<Weak<Crew>>>,
 }
 
 /// Whether serving is over, and who has to know.
@@ -76,7 +83,17 @@ impl End {
 impl Wire {
     /// Makes it of a connected socket.
     pub(crate) fn new(socket: File) -> Self {
-        Self { socket: Arc::new(socket), pieces: Arc::default(), end: Arc::default() }
+        let (pieces, end, crew) = Default::default();
+        Self { socket: Arc::new(socket), pieces, end, crew }
+    }
+
+    /// Asks the router, and waits for its answer: the text or the error's. None while nobody serves: then there
+    /// is no call for which anything could be asked.
+    pub(crate) fn ask(&self, text: &str) -> Option<Result<String, String>> {
+        if text.len() > asked::MAX_ASK {
+            return Some(Err(asked::Refused::TooLong.to_text()));
+        }
+        self.crew.get()?.upgrade()?.ask(text)
     }
 
     /// Sends a text. A router that has gone does not mind.
@@ -150,7 +167,9 @@ pub(crate) fn serve(wire: Wire, servant: Arc<dyn Servant>, most_threads: usize) 
         last: AtomicI32::new(0),
         watched: AtomicBool::new(true),
         main,
+        asks: Asks::default(),
     });
+    drop(crew.wire.crew.set(Arc::downgrade(&crew)));
     crew.hire()?;
     crew.watch();
     Ok(())
@@ -176,6 +195,7 @@ struct Crew {
     /// The main thread looks whether somebody reads.
     watched: AtomicBool,
     main: Thread,
+    asks: Asks,
 }
 
 impl Crew {
@@ -269,14 +289,82 @@ impl Crew {
         let spin = Spin::default();
         let told = Arc::new(AtomicBool::new(false));
         let mut buffer = vec![0; MAX_FRAME + 1];
-        while let Some(length) = self.receive(&spin, &mut buffer) {
-            let Some(frame) = Frame::read(&buffer[..length]) else { break };
-            if !self.take(frame) {
+        loop {
+            // What somebody read who only waited for an answer comes first.
+            let goes_on = match self.asks.take_left() {
+                Some(left) => self.take(left.frame()),
+                None => match self.receive(&spin, &mut buffer) {
+                    Some(length) => match Frame::read(&buffer[..length]) {
+                        Some(frame) => self.take(frame),
+                        None => break,
+                    },
+                    None => break,
+                },
+            };
+            if !goes_on {
                 break;
             }
             self.wait_to_read(&told);
         }
         self.wire.end.come();
+    }
+
+    /// Asks the router for something, and waits for the answer. While nobody reads, whoever waits does: to wake
+    /// another thread for that takes longer than most answers.
+    fn ask(self: &Arc<Self>, text: &str) -> Option<Result<String, String>> {
+        thread_local! {
+            static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_FRAME + 1]);
+        }
+        let waiting = self.asks.begin();
+        let sent = self.wire.send(Kind::Ask, waiting.id(), text.as_bytes());
+        loop {
+            let answer = waiting.answer();
+            if answer.is_some() || sent.is_err() || self.wire.end.is_there() {
+                self.asks.end(&waiting);
+                return answer;
+            }
+            if self.reading.swap(true, Ordering::SeqCst) {
+                // Somebody else reads, and tells.
+                std::thread::park_timeout(ASKING);
+                continue;
+            }
+            match BUFFER.with_borrow_mut(|buffer| self.read_for(&waiting, buffer)) {
+                Some(()) => {
+                    if waiting.is_answered() {
+                        // Nobody has to read for this one any more.
+                        self.asks.end(&waiting);
+                    }
+                    self.leave_reading();
+                }
+                None => self.wire.end.come(),
+            }
+        }
+    }
+
+    /// Reads until an answer is there, or something comes that others have to do; none when it is over.
+    fn read_for(&self, waiting: &Waiting, buffer: &mut [u8]) -> Option<()> {
+        while !waiting.is_answered() {
+            let length = self.receive(&self.asks.spin, buffer)?;
+            let frame = Frame::read(&buffer[..length])?;
+            match frame.kind {
+                Kind::Told | Kind::Untold => self.tell(frame),
+                _ => {
+                    self.asks.leave(Left::of(frame));
+                    return Some(());
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Gives an answer to whoever asked.
+    fn tell(&self, frame: Frame<'_>) {
+        if let Some(text) = lock(&self.texts).add(frame)
+            && let Ok(text) = String::from_utf8(text)
+        {
+            let answer = if frame.kind == Kind::Told { Ok(text) } else { Err(text) };
+            self.asks.tell(frame.id, answer);
+        }
     }
 
     /// Waits until it is this thread's turn to read, which it may be at once.
@@ -329,6 +417,11 @@ impl Crew {
                 self.call(frame.id, text.as_deref().unwrap_or(frame.text));
                 true
             }
+            Kind::Told | Kind::Untold => {
+                self.tell(frame);
+                self.reading.store(false, Ordering::SeqCst);
+                true
+            }
             Kind::Cancel => {
                 self.leave_reading();
                 if let Ok(call_id) = std::str::from_utf8(frame.text) {
@@ -353,7 +446,7 @@ impl Crew {
         self.last.store(own_id(), Ordering::SeqCst);
         self.reading.store(false, Ordering::SeqCst);
         self.taken.fetch_add(1, Ordering::SeqCst);
-        if self.eager.load(Ordering::Relaxed) {
+        if self.eager.load(Ordering::Relaxed) || self.asks.need_a_reader() {
             self.have_somebody_read();
         } else if !self.watched.swap(true, Ordering::SeqCst) {
             self.main.unpark();
@@ -379,19 +472,20 @@ fn is_asleep(id: i32) -> bool {
 /// Texts that come in pieces. The pieces of one may come in any order, because each thread reads for itself.
 #[derive(Default)]
 struct Texts {
-    parts: HashMap<u64, (Vec<u8>, usize)>,
+    parts: HashMap<(u8, u64), (Vec<u8>, usize)>,
 }
 
 impl Texts {
     /// Adds a piece; returns the text when that was the last one. The router is believed.
     fn add(&mut self, frame: Frame<'_>) -> Option<Vec<u8>> {
         let Some((total, offset)) = frame.piece else { return Some(frame.text.to_vec()) };
-        let part = self.parts.entry(frame.id).or_insert_with(|| (vec![0; total], 0));
+        let key = (frame.kind as u8, frame.id);
+        let part = self.parts.entry(key).or_insert_with(|| (vec![0; total], 0));
         part.0.get_mut(offset..offset + frame.text.len())?.copy_from_slice(frame.text);
         part.1 += frame.text.len();
         if part.1 < total {
             return None;
         }
-        self.parts.remove(&frame.id).map(|(text, _)| text)
+        self.parts.remove(&key).map(|(text, _)| text)
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Kills every process of a session until none is left.
-pub(super) fn end(session: u32) {
+pub(crate) fn end(session: u32) {
     let until = Instant::now() + LIMIT;
     while kill_all(session) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));

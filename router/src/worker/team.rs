@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::asked::Asked;
 use super::ending::Ending;
 use super::link::{Answer, Done};
 use super::lock;
@@ -86,6 +87,8 @@ pub(crate) struct Makeup {
     pub(crate) begin: Begin,
     /// Takes the text of a notice.
     pub(crate) notices: Take<[u8]>,
+    /// Takes what a call asks for.
+    pub(crate) asks: Box<dyn Fn(Asked) + Send + Sync>,
     /// Takes what a worker printed.
     pub(crate) printed: Take<str>,
     /// Is told what befalls the team.
@@ -268,6 +271,10 @@ impl Ticket {
 impl Inner {
     pub(super) fn notice(&self, text: &[u8]) {
         (self.makeup.notices)(text);
+    }
+
+    pub(super) fn ask(&self, asked: Asked) {
+        (self.makeup.asks)(asked);
     }
 
     pub(super) fn printed(&self, text: &str) {

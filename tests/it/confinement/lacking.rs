@@ -48,16 +48,16 @@ fn on_kernel_without<T: Send>(
     })
 }
 
-fn without_landlock<T: Send>(errno: u32, work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_landlock<T: Send>(errno: u32, work: impl FnOnce() -> T + Send) -> T {
     on_kernel_without(libc_number("landlock_create_ruleset"), None, errno, work)
 }
 
-fn without_seccomp<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_seccomp<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     on_kernel_without(libc_number("seccomp"), None, ENOSYS, work)
 }
 
 /// Without notices, but with filters.
-fn without_notices<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_notices<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     const NEW_LISTENER: u64 = 8;
     let listener = SeccompCmpOp::MaskedEq(NEW_LISTENER);
     let condition = SeccompCondition::new(1, SeccompCmpArgLen::Dword, listener, NEW_LISTENER);

@@ -37,7 +37,15 @@ fn all_of_it_holds_for_a_user_without_rights() {
     let program = copy(&program(), place.path());
     drop(copy(&built_library("escape_adapters"), place.path()));
     let output = Command::new(tests)
-        .args(["confinement::", "--skip", "corpus::", "--skip", "nobody::", "--test-threads=2"])
+        .args([
+            "confinement::",
+            "envoy::",
+            "--skip",
+            "corpus::",
+            "--skip",
+            "nobody::",
+            "--test-threads=2",
+        ])
         .uid(NOBODY)
         .gid(NOBODY)
         .current_dir(&temporary)

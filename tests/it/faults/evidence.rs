@@ -33,6 +33,7 @@ fn acting(planned: &Arc<Planned>, step: usize) -> Acting {
         interface: None,
         timeout: Duration::from_secs(1),
         plan: Arc::clone(planned),
+        ordered: None,
         isolation: "inline",
         grants: Object::new(),
         caller: None,
@@ -40,7 +41,10 @@ fn acting(planned: &Arc<Planned>, step: usize) -> Acting {
 }
 
 fn planned() -> Arc<Planned> {
-    Arc::new(Planned::new((1..=4).map(|step| (step, ActionClass::DataLookup)).collect()))
+    Arc::new(Planned::new(
+        (1..=4).map(|step| (step, ActionClass::DataLookup)).collect(),
+        Vec::new(),
+    ))
 }
 
 /// An output that needs so much room.
@@ -96,8 +100,7 @@ fn an_output_for_which_there_is_no_room_leaves_evidence_at_once() {
 
 #[test]
 fn what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room() {
-    const NAME: &str =
-        "faults::evidence::what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room";
+    const NAME: &str = "faults::evidence::what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room";
     if let Some(place) = Place::inside() {
         on_a_small_disk(&place);
         return place.done();

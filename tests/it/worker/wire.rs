@@ -51,6 +51,7 @@ fn assert_replaced(shop: &Shop, adapter: &Adapter, before: &[u32], says: &str) {
 const ANSWER: u8 = 6;
 const NOTICE: u8 = 8;
 const ENDED: u8 = 10;
+const ASK: u8 = 11;
 
 /// The number of the bad call: the other one is the first.
 const OWN: u64 = 2;
@@ -80,6 +81,12 @@ fn whoever_breaks_the_rules_of_the_wire_loses_the_worker_and_its_calls() {
         (spoken(json!([{ "kind": 3, "id": OWN }])), router_only),
         (spoken(json!([{ "kind": 4, "id": 0 }])), router_only),
         (spoken(json!([{ "kind": 5, "id": 0, "text": "{}" }])), router_only),
+        (spoken(json!([{ "kind": 12, "id": 0, "text": "{}" }])), router_only),
+        (spoken(json!([{ "kind": 13, "id": 0, "text": "{}" }])), router_only),
+        (
+            spoken(json!([{ "kind": ASK, "id": 0, "total": 600_000, "offset": 0, "fill": 10 }])),
+            "a longer text than there may be",
+        ),
         (spoken(json!([{ "kind": ENDED, "id": 0, "text": "stopped" }])), "only a guard sends"),
         (
             spoken(json!([{ "kind": ANSWER, "id": OWN, "text": [255, 254] }])),
@@ -139,6 +146,27 @@ fn whoever_floods_the_log_is_ended() {
     for error in [bad.unwrap_err(), other] {
         assert_eq!(error.code, code::OUTPUT_TOO_LARGE, "{error}");
         assert!(error.message.contains("more than anybody can read"), "{error}");
+    }
+    assert_replaced(&shop, &adapter, &before, "more than anybody can read");
+}
+
+#[test]
+fn asking_for_calls_that_there_are_not_is_refused_and_a_flood_of_it_is_the_end() {
+    let shop = Shop::new();
+    let adapter = shop.load(ESCAPES);
+    let before = adapter.workers().unwrap().processes;
+    let asks = json!([
+        { "kind": ASK, "id": 7, "text": "{\"type\":\"retrieve\",\"call_id\":\"somebody's\"}" },
+        { "kind": ASK, "id": 7, "text": "{\"call_id\":\"\"" },
+        { "kind": ASK, "id": u64::MAX, "text": [255, 254] },
+        { "kind": ASK, "id": 0, "fill": 60_000 },
+    ]);
+    let spoken = ended(&start(&adapter, "speak", &json!({ "frames": asks })));
+    assert_eq!(spoken.unwrap()["errno"], 0, "a few are only refused");
+    assert_eq!(shop.incidents(), []);
+    let (bad, other) = both(&adapter, "speak", &json!({ "frames": asks, "times": 1_000_000 }));
+    for error in [bad.unwrap_err(), other] {
+        assert_eq!(error.code, code::OUTPUT_TOO_LARGE, "{error}");
     }
     assert_replaced(&shop, &adapter, &before, "more than anybody can read");
 }

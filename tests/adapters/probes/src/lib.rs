@@ -1,6 +1,7 @@
 //! Adapters that exercise what ABI v1 must carry: progress, cancellation, many calls, a streamed log.
 #![forbid(unsafe_code)]
 
+mod asker;
 mod fake;
 mod many_calls;
 
@@ -12,6 +13,7 @@ use nexus_router_sdk::{
 };
 use serde_json::Value;
 
+use crate::asker::Asker;
 use crate::fake::Fake;
 use crate::many_calls::ManyCalls;
 
@@ -122,6 +124,11 @@ fn many_calls(adapter_id: Option<&str>, _: Object) -> Result<ManyCalls, AdapterE
     Ok(ManyCalls::new(adapter_id.unwrap_or(many_calls::KIND)))
 }
 
+/// Asks its host whatever it is told to ask.
+fn asker(adapter_id: Option<&str>, _: Object) -> Result<Asker, AdapterError> {
+    Ok(Asker::new(adapter_id))
+}
+
 /// Does what its configuration says.
 #[expect(clippy::needless_pass_by_value, reason = "a factory takes its configuration")]
 fn fake(adapter_id: Option<&str>, config: Object) -> Result<Fake, AdapterError> {
@@ -138,6 +145,7 @@ export_adapter!(streamed_log, manifest("streamed_log"));
 export_adapter!(panics_in_start, manifest("panics_in_start"));
 export_adapter!(drops_completion, manifest("drops_completion"));
 export_adapter!(many_calls, manifest(many_calls::KIND));
+export_adapter!(asker, manifest(asker::KIND));
 export_adapter!(fake);
 
 /// The same, and it can be granted something.

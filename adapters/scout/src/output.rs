@@ -1,0 +1,58 @@
+//! The frozen form of a scout's output.
+
+use nexus_router_sdk::Object;
+use serde_json::{Value, json};
+
+/// The classes of actions that a scout carries out. They are frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    WebSearch,
+    DocRetrieval,
+    DataLookup,
+    SummarizeSources,
+    ExtractEntities,
+    TransformText,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::WebSearch,
+        Self::DocRetrieval,
+        Self::DataLookup,
+        Self::SummarizeSources,
+        Self::ExtractEntities,
+        Self::TransformText,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::WebSearch => "web_search",
+            Self::DocRetrieval => "doc_retrieval",
+            Self::DataLookup => "data_lookup",
+            Self::SummarizeSources => "summarize_sources",
+            Self::ExtractEntities => "extract_entities",
+            Self::TransformText => "transform_text",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+}
+
+/// Returns the output of an action that was carried out.
+pub(crate) fn output(class: Class, result: Value, sources: Vec<Value>) -> Object {
+    let output = json!({
+        "adapter_role": "scout",
+        "adapter_version": env!("CARGO_PKG_VERSION"),
+        "action_class": class.name(),
+        "ok": true,
+        "result": result,
+        "sources": sources,
+        "errors": [],
+    });
+    match output {
+        Value::Object(output) => output,
+        _ => Object::new(),
+    }
+}

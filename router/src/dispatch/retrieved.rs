@@ -1,0 +1,123 @@
+//! The log of what a call asked for: one line each, the same for equal executions, and what differs beside it.
+
+use std::time::Duration;
+
+use crate::config::SourceEntry;
+use crate::digest::Digest;
+use crate::evidence::Report;
+use crate::json::{self, Object, Value};
+
+/// The name of the log among the outputs, and of what differs among the volatile files.
+const FILE: &str = "broker.jsonl";
+/// Longer arguments are told by their digest alone.
+const SHOWN: usize = 4096;
+
+/// One request of a call.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// What was asked: `retrieve` or `sources`; nothing if that was not understood.
+    pub(super) kind: &'static str,
+    operation: Option<Object>,
+    input: Option<(Digest, Option<Object>)>,
+    output: Option<(Digest, usize)>,
+    /// Whether the gate did not let it through.
+    pub(super) denied: bool,
+    /// The code of the error, if it failed or was refused.
+    pub(super) code: Option<String>,
+    /// The pointers of what was taken out of the answer.
+    pub(super) removed: Vec<String>,
+    pub(super) time: Duration,
+}
+
+impl Entry {
+    /// Notes which source was asked.
+    pub(super) fn source(&mut self, source: &SourceEntry) {
+        let mut operation = Object::new();
+        operation.insert("source", source.name.as_str());
+        operation.insert("adapter_id", source.adapter.as_str());
+        operation.insert("tool", source.tool.as_str());
+        operation.insert("method", source.method.as_str());
+        operation.insert("action_class", source.action_class.name());
+        self.operation = Some(operation);
+    }
+
+    /// Notes the arguments, from which secrets were taken out already.
+    pub(super) fn input(&mut self, args: Object) {
+        let text = json::to_canonical(&args.clone().into());
+        let digest = Digest::of(text.as_bytes());
+        self.input = Some((digest, (text.len() <= SHOWN).then_some(args)));
+    }
+
+    /// Notes the answer, as it is passed on.
+    pub(super) fn output(&mut self, output: &Value) {
+        let text = json::to_canonical(output);
+        self.output = Some((Digest::of(text.as_bytes()), text.len()));
+    }
+
+    /// Returns the digest of the answer.
+    pub(super) fn sha256(&self) -> Option<String> {
+        self.output.map(|(digest, _)| digest.to_string())
+    }
+
+    fn line(&self, number: usize) -> Value {
+        let mut line = self.operation.clone().unwrap_or_default();
+        line.insert("seq", number);
+        line.insert("type", if self.kind.is_empty() { "unknown" } else { self.kind });
+        let outcome = match (&self.code, self.denied || self.input.is_none()) {
+            (None, _) => "ok",
+            (Some(_), true) => "refused",
+            (Some(_), false) => "failed",
+        };
+        line.insert("outcome", outcome);
+        line.insert("code", self.code.as_deref());
+        if let Some((digest, args)) = &self.input {
+            line.insert("input_sha256", digest.to_string());
+            if let Some(args) = args {
+                line.insert("input", args.clone());
+            }
+        }
+        if let Some((digest, bytes)) = self.output {
+            line.insert("output_sha256", digest.to_string());
+            line.insert("output_bytes", bytes);
+        }
+        line.into()
+    }
+
+    fn volatile(&self, number: usize) -> Value {
+        let mut line = Object::new();
+        line.insert("seq", number);
+        line.insert("duration_us", u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX));
+        let removed = self.removed.iter().map(|pointer| Value::from(pointer.as_str()));
+        line.insert("removed", Value::Array(removed.collect()));
+        line.into()
+    }
+}
+
+/// Everything that a call asked, in order.
+#[derive(Debug, Default)]
+pub(super) struct Log(Vec<Entry>);
+
+impl Log {
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.0.push(entry);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns what is kept of it: what is the same for equal executions, and what differs.
+    pub(super) fn report(&self) -> Report {
+        let (outputs, volatile) = self.files();
+        let file = |text: String| vec![(FILE.to_owned(), text.into_bytes())];
+        Report { outputs: file(outputs), volatile: file(volatile), ..Report::default() }
+    }
+
+    fn files(&self) -> (String, String) {
+        let text = |line: &dyn Fn(&Entry, usize) -> Value| {
+            let lines = self.0.iter().enumerate();
+            lines.map(|(at, one)| json::to_canonical(&line(one, at + 1)) + "\n").collect()
+        };
+        (text(&Entry::line), text(&Entry::volatile))
+    }
+}

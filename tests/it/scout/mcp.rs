@@ -1,0 +1,42 @@
+//! A server of MCP as a source: its tools are data, its resources documents.
+
+use serde_json::json;
+
+use super::{assert_genuine, broker_log, daemon, run};
+use crate::mcp_client::server::ROLE;
+
+#[test]
+fn tools_and_resources_of_a_server_are_sources() {
+    let program = std::env::current_exe().unwrap();
+    let source = |name: &str, class: &str, tool: &str, method: &str| {
+        format!(
+            "[[adapters.sources]]\nname = \"{name}\"\nadapter = \"server\"\ntool = \"{tool}\"\n\
+             method = \"{method}\"\naction_class = \"{class}\"\n"
+        )
+    };
+    let daemon = daemon(
+        &[
+            "[[adapters]]\nid = \"scout\"\nref = \"nexus_router_adapter_scout:create_adapter\"\n\
+             role = \"scout\"\n"
+                .to_owned(),
+            source("echoes", "data_lookup", "echo", "call"),
+            source("pages", "doc_retrieval", "resources", "read"),
+            format!(
+                "[[adapters]]\nid = \"server\"\nref = \"nexus_router_adapter_mcp:create_adapter\"\n\
+                 grants = {{ run = [{program:?}] }}\n[adapters.config]\n\
+                 command = [{program:?}, \"--exact\", \"mcp_client::serve\", \"--nocapture\", \"scout\"]\n\
+                 env = {{ {ROLE} = \"modern\", RUST_TEST_THREADS = \"1\" }}\n"
+            ),
+        ]
+        .concat(),
+    );
+    let echoed = run(&daemon, "scout", "data_lookup", json!({ "input": { "a": 1 } }));
+    assert_eq!(echoed["status"], "COMPLETED", "{echoed}");
+    let data = &echoed["results"][0]["output"]["result"]["data"];
+    assert_eq!(data["structuredContent"]["arguments"], json!({ "a": 1 }), "{echoed}");
+    let page = run(&daemon, "scout", "doc_retrieval", json!({ "input": { "uri": "test://a" } }));
+    assert_eq!(page["status"], "COMPLETED", "{page}");
+    assert!(page["results"][0]["output"]["result"]["text"].is_string(), "{page}");
+    assert_eq!(broker_log(&daemon, &page)[1]["input"], json!({ "uri": "test://a" }));
+    assert_genuine(&daemon);
+}
