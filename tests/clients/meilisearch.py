@@ -94,7 +94,7 @@ url = "/id"
 snippet = "/overview"
 [[adapters.sources]]
 name = "films"
-adapter = "meilisearch"
+adapter = "engine"
 tool = "films"
 method = "search"
 action_class = "web_search"
@@ -102,12 +102,12 @@ args = {{ attributesToRetrieve = ["id", "title", "overview"] }}
 volatile = ["/processingTimeMs", "/requestUid"]
 [[adapters.sources]]
 name = "nowhere"
-adapter = "meilisearch"
+adapter = "engine"
 tool = "nowhere"
 method = "search"
 action_class = "web_search"
 [[adapters]]
-id = "meilisearch"
+id = "engine"
 ref = "nexus_router_adapter_http:create_adapter"
 grants = {{ connect = ["127.0.0.1:{port}"] }}
 [adapters.config]

@@ -10,6 +10,8 @@ use crate::json::{self, Object, Value};
 pub(super) const FILE: &str = "broker.jsonl";
 /// Longer arguments are told by their digest alone.
 const SHOWN: usize = 4096;
+/// So many pointers of what was taken out are told.
+const POINTERS: usize = 100;
 
 /// One request of a call.
 #[derive(Debug, Default)]
@@ -24,7 +26,8 @@ pub(super) struct Entry {
     /// The code of the error, if it failed or was refused.
     pub(super) code: Option<String>,
     /// The pointers of what was taken out of the answer.
-    pub(super) removed: Vec<String>,
+    removed: Vec<String>,
+    removed_count: usize,
     pub(super) time: Duration,
 }
 
@@ -40,6 +43,11 @@ impl Entry {
         self.operation = Some(operation);
     }
 
+    /// Returns the name of the source that was asked, if there is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.operation.as_ref()?.get("source").and_then(Value::as_str)
+    }
+
     /// Notes the arguments, from which secrets were taken out already.
     pub(super) fn input(&mut self, args: Object) {
         let text = json::to_canonical(&args.clone().into());
@@ -51,6 +59,13 @@ impl Entry {
     pub(super) fn output(&mut self, output: &Value) {
         let text = json::to_canonical(output);
         self.output = Some((Digest::of(text.as_bytes()), text.len()));
+    }
+
+    /// Notes what was taken out of the answer.
+    pub(super) fn removed(&mut self, mut pointers: Vec<String>) {
+        self.removed_count = pointers.len();
+        pointers.truncate(POINTERS);
+        self.removed = pointers;
     }
 
     /// Returns the digest of the answer.
@@ -88,6 +103,7 @@ impl Entry {
         line.insert("duration_us", u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX));
         let removed = self.removed.iter().map(|pointer| Value::from(pointer.as_str()));
         line.insert("removed", Value::Array(removed.collect()));
+        line.insert("removed_count", self.removed_count);
         line.into()
     }
 }

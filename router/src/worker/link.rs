@@ -24,6 +24,8 @@ const MAX_NOTICE: usize = 2 * 1024 * 1024;
 const LOOKS: usize = 3;
 /// Frames that are read at once before others have their turn.
 const TURN: usize = 256;
+/// Bytes that may wait for room, until answers to questions are withheld.
+const MOST_WAITING: usize = 64 * 1024 * 1024;
 /// What refusing a question costs, of what may be spent on notices.
 const REFUSING: usize = 4096;
 
@@ -374,13 +376,15 @@ impl Link {
         Ok(Heard::Ask { id, call: *call, call_id: call_id.into(), text })
     }
 
-    /// Answers what a call asked.
+    /// Answers what a call asked. Who does not read what it asked for is not kept more and more of it.
     pub(super) fn tell(&self, id: u64, call: u64, answer: Result<&str, &str>) {
         if let Some(open) = lock(&self.calls).open.get_mut(&call) {
             open.unanswered = open.unanswered.saturating_sub(1);
         }
+        let waiting: usize = lock(&self.outgoing).iter().map(Vec::len).sum();
         match answer {
-            Ok(text) => self.send(Kind::Told, id, text.as_bytes()),
+            Ok(text) if waiting <= MOST_WAITING => self.send(Kind::Told, id, text.as_bytes()),
+            Ok(_) => self.send(Kind::Untold, id, Refused::Unread.to_text().as_bytes()),
             Err(text) => self.send(Kind::Untold, id, text.as_bytes()),
         }
     }

@@ -106,6 +106,7 @@ fn a_document_is_retrieved_by_the_router_and_the_log_of_that_is_sealed() {
     let volatile = std::fs::read_to_string(step.join("volatile/broker.jsonl")).unwrap();
     let volatile: Value = serde_json::from_str(volatile.trim_end()).unwrap();
     assert_eq!(volatile["removed"], json!(["/meta/served", "/request_id"]));
+    assert_eq!(volatile["removed_count"], 2);
     assert!(volatile["duration_us"].as_u64().unwrap() > 0);
     assert_genuine(&daemon);
 }
