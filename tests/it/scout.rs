@@ -1,5 +1,6 @@
 //! Scouts at work: what they retrieve goes through the router, and everything they do leaves evidence.
 
+mod crowd;
 mod hostile;
 mod mcp;
 mod retrieving;

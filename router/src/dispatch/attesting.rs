@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, ErrorKind};
 
+use super::retrieved::{self, Log};
 use super::{Execution, Surroundings};
 use crate::config::SourceEntry;
 use crate::evidence::{self, Acting, Case, Given, Keeper, Rejection};
 use crate::gate::Selection;
+use crate::grant::Isolation;
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
 use crate::outcome::{StepError, StepResult, StepStatus};
@@ -160,6 +162,22 @@ impl Execution {
             tracing::error!(%failed, "no evidence of a refusal can be kept");
             error.details.insert("evidence", "unwritten");
         }
+    }
+}
+
+/// Adds what is known of a call besides its output: how it was confined, and what it asked for.
+pub(super) fn add_to_case(case: &mut Case, adapter: &Adapter, log: Option<&Log>) {
+    let confined = adapter.confined();
+    if confined.isolation == Isolation::Worker {
+        let missing = confined.missing_names().into_iter().map(Value::from).collect();
+        case.add_fact("confinement", confined.confinement.as_str());
+        case.add_fact("landlock_abi", confined.landlock_in_force());
+        case.add_fact("missing", Value::Array(missing));
+    }
+    if let Some(log) = log {
+        let (lines, volatile) = log.files();
+        case.add_file(retrieved::FILE, lines, false);
+        case.add_file(retrieved::FILE, volatile, true);
     }
 }
 

@@ -130,3 +130,66 @@ impl Log {
         (text(&Entry::line), text(&Entry::volatile))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::ActionClass;
+
+    fn entry(args: &str) -> Entry {
+        let source = SourceEntry {
+            name: "docs".to_owned(),
+            adapter: "http".to_owned(),
+            tool: "t".to_owned(),
+            method: "m".to_owned(),
+            action_class: ActionClass::DocRetrieval,
+            args: Object::new(),
+            volatile: Vec::new(),
+            timeout: None,
+        };
+        let mut entry = Entry { kind: "retrieve", ..Entry::default() };
+        entry.source(&source);
+        let mut input = Object::new();
+        input.insert("id", args);
+        entry.input(input);
+        entry
+    }
+
+    #[test]
+    fn equal_requests_leave_equal_lines_however_long_they_took() {
+        let files = |millis| {
+            let mut entry = entry("7");
+            entry.time = Duration::from_millis(millis);
+            entry.removed(vec!["/ts".to_owned(); 101]);
+            entry.output(&Value::from("text"));
+            let mut log = Log::default();
+            log.push(entry);
+            log.files()
+        };
+        let ((one, volatile), (two, other)) = (files(1), files(2));
+        assert_eq!(one, two);
+        assert_ne!(volatile, other);
+        assert!(one.contains(r#""outcome":"ok""#) && one.ends_with("}\n"), "{one}");
+        assert!(volatile.contains(r#""removed_count":101"#), "{volatile}");
+        assert_eq!(volatile.matches("/ts").count(), POINTERS);
+    }
+
+    #[test]
+    fn outcomes_tell_what_was_refused_from_what_failed() {
+        let line = |change: &dyn Fn(&mut Entry)| {
+            let mut entry = entry("7");
+            entry.code = Some("X".to_owned());
+            change(&mut entry);
+            json::to_canonical(&entry.line(1))
+        };
+        assert!(line(&|_| ()).contains(r#""outcome":"failed""#));
+        assert!(line(&|entry| entry.denied = true).contains(r#""outcome":"refused""#));
+        assert!(line(&|entry| entry.input = None).contains(r#""outcome":"refused""#));
+    }
+
+    #[test]
+    fn long_arguments_are_told_by_their_digest_alone() {
+        let long = json::to_canonical(&entry(&"x".repeat(SHOWN)).line(1));
+        assert!(long.contains("input_sha256") && !long.contains("xxx"), "{long}");
+    }
+}

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
-use super::attesting::ROLE_OUTPUT;
-use super::retrieved::{self, Log};
+use super::attesting::{ROLE_OUTPUT, add_to_case};
+use super::retrieved::Log;
 use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
@@ -95,10 +95,8 @@ impl Execution {
                         case = opened;
                         let call = self.call(around, permit, step.timeout(), index, end);
                         let (answer, time, log) = call.instrument(span).await?;
-                        if let (Some(case), Some(log)) = (&mut case, log) {
-                            let (lines, volatile) = log.files();
-                            case.attach(retrieved::FILE, lines, false);
-                            case.attach(retrieved::FILE, volatile, true);
+                        if let Some(case) = &mut case {
+                            add_to_case(case, &chosen.adapter, log.as_ref());
                         }
                         (answer, time)
                     }

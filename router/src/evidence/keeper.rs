@@ -90,9 +90,14 @@ pub struct Case {
 
 impl Case {
     /// Adds a file to what will be kept: the same for equal executions, or else volatile.
-    pub fn attach(&mut self, name: &str, text: String, volatile: bool) {
+    pub fn add_file(&mut self, name: &str, text: String, volatile: bool) {
         let files = if volatile { &mut self.volatile } else { &mut self.outputs };
         files.insert(name.to_owned(), text);
+    }
+
+    /// Adds a fact about where the step is carried out.
+    pub fn add_fact(&mut self, name: &str, value: impl Into<Value>) {
+        self.sandbox.insert(name, value);
     }
 }
 

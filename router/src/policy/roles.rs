@@ -6,16 +6,17 @@ use crate::json::Object;
 use crate::role::{ActionClass, Role};
 
 impl Law {
-    /// Returns the class of an operation, as a tool spec says. The tools of an adapter that answers in a role have
-    /// the class of their name, if the role has it.
+    /// Returns the class of an operation: of an adapter that answers in a role, the one that its tool is called
+    /// like, whatever anybody else says; of any other, as a tool spec says.
     #[must_use]
     pub fn class_of(&self, act: Act<'_>) -> Option<ActionClass> {
-        let told =
-            if self.classes.is_empty() { None } else { self.classes.get(&act.key()).copied() };
-        told.or_else(|| {
-            let role = self.roles.get(act.adapter_id)?;
-            ActionClass::from_name(act.tool).filter(|class| role.allows(*class))
-        })
+        let role = self.roles.get(act.adapter_id);
+        let own = role
+            .and_then(|role| ActionClass::from_name(act.tool).filter(|class| role.allows(*class)));
+        if own.is_some() {
+            return own;
+        }
+        if self.classes.is_empty() { None } else { self.classes.get(&act.key()).copied() }
     }
 
     /// A caller with a role carries out only what has a class, and one that the role has. So does an adapter.
@@ -86,7 +87,10 @@ mod tests {
         assert_eq!(law.class_of(act("shell_exec")), None, "the role does not have it");
         assert_eq!(law.class_of(act("web")), None);
         law.classes.insert(act("web_search").key(), ActionClass::DataLookup);
-        assert_eq!(law.class_of(act("web_search")), Some(ActionClass::DataLookup), "a tool says");
+        let told = "whatever a tool says";
+        assert_eq!(law.class_of(act("web_search")), Some(ActionClass::WebSearch), "{told}");
+        law.classes.insert(act("web").key(), ActionClass::DataLookup);
+        assert_eq!(law.class_of(act("web")), Some(ActionClass::DataLookup));
     }
 
     #[test]
