@@ -15,7 +15,7 @@ use crate::dial::{Dialler, Later};
 use crate::failure::{self, Limit, Refusal};
 use crate::grip::Grip;
 use crate::reply::{self, Unread};
-use crate::target;
+use crate::{query, target};
 
 /// What the adapter can do.
 pub(crate) const CAPABILITIES: &[Capability] =
@@ -64,7 +64,7 @@ impl HttpAdapter {
         limit: &Limit<'_>,
         grip: &Grip,
     ) -> Result<Object, AdapterError> {
-        let mut hop = Hop { url, method: Method::POST, at_home: true };
+        let mut hop = Hop { url, method: self.settings.http_method.clone(), at_home: true };
         let mut followed = 0;
         loop {
             let shown = target::shown(&hop.url);
@@ -215,9 +215,15 @@ impl Adapter for HttpAdapter {
             let message = "the http adapter cannot simulate a call";
             return Err(AdapterError::operational(code::INVALID_ARGUMENT, message));
         }
-        let url = self.settings.base.endpoint(tool, method)?;
-        let body = serde_json::to_vec(&args)
-            .map_err(|error| AdapterError::bug(format!("arguments cannot be written: {error}")))?;
+        let mut url = self.settings.base.endpoint(tool, method)?;
+        let body = if self.settings.http_method == Method::GET {
+            query::add(&mut url, &args)?;
+            Vec::new()
+        } else {
+            serde_json::to_vec(&args).map_err(|error| {
+                AdapterError::bug(format!("arguments cannot be written: {error}"))
+            })?
+        };
         let limit = Limit::start(self.settings.timeout, &self.settings.timeout_s, context);
         let shown = target::shown(&url);
         let entered = Grip::enter();

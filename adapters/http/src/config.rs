@@ -6,7 +6,7 @@ use nexus_router_sdk::{AdapterError, ConfigKey, ValueType, code};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use ureq::http::{HeaderMap, HeaderName, HeaderValue};
+use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use url::Host;
 
 use crate::target::{Base, parse_host};
@@ -18,6 +18,13 @@ pub(crate) const KEYS: &[ConfigKey] = &[
         ValueType::String,
         "URL below which tools live, http or https; userinfo is sent as basic authorization",
     ),
+    ConfigKey::optional(
+        "http_method",
+        ValueType::String,
+        "POST, which sends the arguments as a JSON body, or GET, which sends them as the query: each a \
+         text, a number, true or false, or a list of these",
+    )
+    .default_json(r#""POST""#),
     ConfigKey::optional(
         "timeout_s",
         ValueType::Number,
@@ -81,6 +88,8 @@ const FRAMING: &[&str] = &[
 #[serde(deny_unknown_fields)]
 pub struct Config {
     base_url: Value,
+    #[serde(default)]
+    http_method: Option<Value>,
     #[serde(default = "default_timeout_s")]
     timeout_s: Number,
     #[serde(default)]
@@ -116,6 +125,7 @@ fn default_pool_max_idle() -> Number {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) base: Base,
+    pub(crate) http_method: Method,
     pub(crate) timeout: Duration,
     /// The number of seconds as it was given, for messages.
     pub(crate) timeout_s: Number,
@@ -142,7 +152,13 @@ impl Config {
             .map_err(|problem| rejected("allowed_hosts", &problem))?;
         let headers =
             headers(&base, &self.headers).map_err(|problem| rejected("headers", &problem))?;
+        let http_method = match self.http_method.as_ref().map(Value::as_str) {
+            None | Some(Some("POST")) => Method::POST,
+            Some(Some("GET")) => Method::GET,
+            Some(_) => return Err(rejected("http_method", "must be \"POST\" or \"GET\"")),
+        };
         Ok(Settings {
+            http_method,
             timeout: timeout(&self.timeout_s)?,
             timeout_s: self.timeout_s,
             foreign_headers: foreign(&headers),
@@ -305,6 +321,15 @@ mod tests {
         }
         assert_eq!(with("max_response_bytes", json!(1e6)).unwrap().max_response_bytes, 1_000_000);
         assert_eq!(with("timeout_s", json!(5)).unwrap().timeout_s.to_string(), "5");
+    }
+
+    #[test]
+    fn only_two_methods_are_known() {
+        assert_eq!(with("http_method", json!("GET")).unwrap().http_method, Method::GET);
+        for wrong in [json!("get"), json!("DELETE"), json!(1)] {
+            let error = with("http_method", wrong).unwrap_err();
+            assert_eq!(error.code, code::CONFIG_REJECTED);
+        }
     }
 
     #[test]

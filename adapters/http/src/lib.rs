@@ -1,7 +1,8 @@
 //! An adapter that posts each call to an HTTP service.
 //!
-//! A call becomes `POST {base_url}/{tool}/{method}` with the arguments as a JSON body; the service
-//! answers with a JSON object. Tool and method are one path segment each, whatever they contain.
+//! A call becomes `POST {base_url}/{tool}/{method}` with the arguments as a JSON body, or a GET with them as
+//! the query; the service answers with a JSON object. Tool and method are one path segment each, whatever they
+//! contain.
 //!
 //! # What a call may do
 //! * It ends after `timeout_s` in total, or at the deadline of the call, whichever comes first.
@@ -32,6 +33,7 @@ mod config;
 mod dial;
 mod failure;
 mod grip;
+mod query;
 mod reply;
 mod target;
 #[cfg(test)]

@@ -9,10 +9,11 @@ use nexus_router_sdk::{AdapterError, ErrorKind};
 use super::{Execution, Surroundings};
 use crate::config::SourceEntry;
 use crate::envoy::PlanGrant;
-use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Planned, Rejection};
+use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Planned, Rejection, Report};
 use crate::gate::Selection;
-use crate::grant::Grants;
+use crate::grant::{Grants, Isolation};
 use crate::json::{Object, Value};
+use crate::loader::Adapter;
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
 use crate::request::Step;
@@ -181,6 +182,18 @@ impl Execution {
             error.details.insert("evidence", "unwritten");
         }
     }
+}
+
+/// Returns how an adapter in processes of its own is confined there.
+pub(super) fn confinement(adapter: &Adapter) -> Report {
+    let (confined, mut sandbox) = (adapter.confined(), Object::new());
+    if confined.isolation == Isolation::Worker {
+        let missing = confined.missing_names().into_iter().map(Value::from).collect();
+        sandbox.insert("confinement", confined.confinement.as_str());
+        sandbox.insert("landlock_abi", confined.landlock_in_force());
+        sandbox.insert("missing", Value::Array(missing));
+    }
+    Report { sandbox, ..Report::default() }
 }
 
 /// Returns what an adapter is granted: by the kernel, and what it may ask the router to fetch.

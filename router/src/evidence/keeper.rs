@@ -55,11 +55,13 @@ pub struct Case {
 
 impl Case {
     /// Adds what is known of the execution besides its output.
-    pub fn attach(&mut self, mut report: Report) {
-        for (key, value) in std::mem::take(&mut report.sandbox).iter() {
+    pub fn attach(&mut self, report: Report) {
+        for (key, value) in report.sandbox.iter() {
             self.facts.sandbox.insert(key, value.clone());
         }
-        self.report = report;
+        self.report.outputs.extend(report.outputs);
+        self.report.volatile.extend(report.volatile);
+        self.report.reason = report.reason.or(self.report.reason.take());
     }
 }
 

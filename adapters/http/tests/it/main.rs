@@ -7,6 +7,7 @@ mod golden;
 mod hostile;
 mod limits;
 mod pool;
+mod query;
 mod redirects;
 mod segments;
 
