@@ -2,6 +2,7 @@
 
 mod calls;
 mod contracts;
+mod envoy;
 mod evidence;
 mod own;
 
@@ -81,11 +82,12 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 16] = [
+    let tables: [(Kind, &[Row]); 17] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
+        (Kind::Run, envoy::RUNS),
         (Kind::Run, evidence::RUNS),
         (Kind::Error, evidence::ERRORS),
         (Kind::Error, calls::REQUESTS),
