@@ -222,7 +222,7 @@ impl Envoy {
     /// Returns what an execution may use and reach.
     pub(super) fn profile(&self, order: &Order, plan: &[PlanGrant], staged: &Staged) -> Profile {
         let mut grants = self.granted(order, plan);
-        grants.write = vec![staged.root()];
+        grants.write = staged.writable();
         let builds = matches!(
             order.class,
             ActionClass::RepoOps | ActionClass::TestExec | ActionClass::BuildExec
@@ -258,7 +258,10 @@ impl Envoy {
             time: order.timeout.min(time),
             output: self.settings.output,
             disk: self.settings.disk,
-            places: vec![self.settings.workspace.clone(), staged.root()],
+            places: [self.settings.workspace.clone()]
+                .into_iter()
+                .chain(staged.writable())
+                .collect(),
             keep_free: self.settings.keep_free,
         };
         Errand { helper: self.helper.clone(), job, limits, label: self.adapter_id.clone() }
