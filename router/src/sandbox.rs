@@ -85,6 +85,9 @@ pub(crate) struct Profile {
     pub(crate) workspace: Option<Workspace>,
     /// Whether it may change modes and times of files.
     pub(crate) metadata: Metadata,
+    /// How many processes it may have, itself among them. Somebody outside lets each begin or not; without this, nobody
+    /// is asked.
+    pub(crate) processes: Option<usize>,
     /// How large a file may become that it writes; where nothing may be written, no file grows at all.
     pub(crate) file_size: Option<u64>,
     /// What may be missing.
@@ -142,10 +145,15 @@ impl Profile {
         if !self.grants.run.is_empty() {
             needed.push(Feature::LandlockScope);
         }
-        if !self.grants.connect.is_empty() {
+        if self.asks() {
             needed.push(Feature::SeccompNotify);
         }
         needed
+    }
+
+    /// Says whether somebody outside is asked about some of its calls.
+    fn asks(&self) -> bool {
+        !self.grants.connect.is_empty() || self.processes.is_some()
     }
 
     /// Returns what is missing and may not be: with any of it, no foreign code is to be opened.
@@ -204,7 +212,7 @@ impl fmt::Display for Confinement {
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) confinement: Confinement,
-    /// Where notices of connects arrive, if there are any. Whoever holds it decides on them, so it has to be
+    /// Where notices of connects, and of processes that begin, arrive, if there are any. Whoever holds it decides on them, so it has to be
     /// handed to somebody outside, and closed here, before foreign code is opened.
     pub(crate) connects: Option<OwnedFd>,
 }
@@ -228,8 +236,9 @@ pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
     give_up_capabilities()?;
     // Whether connects can be noticed says what Landlock has to do about them, so it is tried first.
     let machine = calls::machine();
-    let wanted = machine.filter(|_| !profile.grants.connect.is_empty());
-    let connects = wanted.and_then(calls::notices).and_then(|filter| notify::listen(&filter).ok());
+    let wanted = machine.filter(|_| profile.asks());
+    let filter = wanted.and_then(|machine| calls::notices(profile, machine));
+    let connects = filter.and_then(|filter| notify::listen(&filter).ok());
     let here = !profile.grants.connect.is_empty() && connects.is_none();
     let landlock = files::restrict(profile, if here { Connects::Here } else { Connects::Outside })?;
     // Last, since it denies some of what the steps above need.
@@ -305,6 +314,7 @@ pub(crate) mod tests {
             grants,
             workspace: None,
             metadata: Metadata::Denied,
+            processes: None,
             file_size: None,
             accept: vec![Feature::LandlockScope],
         }
@@ -324,6 +334,8 @@ pub(crate) mod tests {
         assert_eq!(profile(Grants::default()).needed(), [Landlock, Seccomp]);
         assert_eq!(profile(running()).needed(), [Landlock, Seccomp, LandlockScope]);
         assert_eq!(profile(connecting()).needed(), [Landlock, Seccomp, SeccompNotify]);
+        let counted = Profile { processes: Some(9), ..profile(Grants::default()) };
+        assert_eq!(counted.needed(), [Landlock, Seccomp, SeccompNotify]);
     }
 
     #[test]

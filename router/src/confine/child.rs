@@ -41,7 +41,7 @@ fn work() -> io::Result<ExitCode> {
     if !missing.is_empty() {
         return say(&wire, &Said::Unconfined { missing });
     }
-    let attended = connects.is_some();
+    let attended = connects.is_some() && !job.profile.grants.connect.is_empty();
     say_confined(&wire, &Said::Confined { confinement, session: std::process::id() }, connects)?;
     // The router may be forbidden to do what it must to attend to connects.
     if attended && sandbox::probe().is_err() {

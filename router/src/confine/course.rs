@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::wire::{Act, Said};
 use super::{End, Errand, GUARD, Ran, Unrun};
 use crate::sandbox::Confinement;
-use crate::worker::broker::{self, Broker, Journal};
+use crate::worker::broker::{self, Broker, Census, Journal};
 use crate::worker::{
     self, CHILD_ARGUMENT, Ending, Frame, GUARD_TIME, Gathering, Kind, MAX_FRAME, session,
 };
@@ -47,6 +47,7 @@ struct Heard {
     confinement: Option<Confinement>,
     session: Option<u32>,
     journal: Journal,
+    census: Option<Census>,
     broker: Option<Broker>,
     unrun: Option<Unrun>,
     unstarted: Option<String>,
@@ -129,6 +130,10 @@ impl<'a> Course<'a> {
                 }
                 looked = Instant::now();
             }
+            if let Some(full) = self.heard.census.as_ref().filter(|census| census.is_full()) {
+                let most = full.most();
+                self.end(End::Swarmed { most });
+            }
             let overdue = |cut: &(End, Instant)| cut.1.elapsed() > GUARD_TIME;
             if self.cut.as_ref().is_some_and(overdue) {
                 // The guard should have ended everything by now; what it has not is ended here.
@@ -209,8 +214,11 @@ impl<'a> Course<'a> {
                 self.heard.session = Some(session);
                 let connect = self.errand.job.profile.grants.connect.clone();
                 let Some(listener) = descriptor else { return };
-                let journal = self.heard.journal.clone();
-                let begun = broker::attend_noting(listener, connect, &self.errand.label, journal);
+                let most = self.errand.job.profile.processes.unwrap_or(usize::MAX);
+                let census = Census::new(session, most);
+                self.heard.census = Some(census.clone());
+                let told = (self.heard.journal.clone(), census);
+                let begun = broker::attend_noting(listener, connect, &self.errand.label, told);
                 match begun {
                     Ok(broker) => self.heard.broker = Some(broker),
                     // Nobody answers the child, so it will say that it is not confined as it should be.

@@ -199,6 +199,7 @@ fn facts(profile: &Profile, ran: &Ran) -> Object {
     facts.insert("landlock_abi", ran.confinement.landlock);
     facts.insert("metadata_writes", profile.metadata.name());
     facts.insert("netns", false);
+    facts.insert("processes", profile.processes);
     facts.insert("seccomp_sha256", profile.seccomp_digest().map(|digest| digest.to_string()));
     facts.insert("userns", false);
     facts

@@ -241,6 +241,7 @@ impl Envoy {
             grants,
             workspace: Some(workspace),
             metadata: if builds { Metadata::Unconfined } else { Metadata::Denied },
+            processes: matches!(order.task, Task::Run { .. }).then_some(self.settings.processes),
             file_size: Some(self.settings.file),
             // Nothing: an execution that cannot be confined is rejected.
             accept: Vec::new(),

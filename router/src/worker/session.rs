@@ -29,13 +29,6 @@ fn members(session: u32) -> impl Iterator<Item = i32> {
     ids.filter(move |id| is_member(*id, session))
 }
 
-/// Tells how many threads there are on this machine, of all processes; 0 if nobody knows.
-pub(super) fn crowd() -> usize {
-    let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let all = told.split(' ').nth(3).and_then(|field| field.split_once('/')?.1.parse().ok());
-    all.unwrap_or_default()
-}
-
 /// Kills every process of a session; false if there was none that lives.
 pub(super) fn kill_all(session: u32) -> bool {
     let mut found = false;
