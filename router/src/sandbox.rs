@@ -223,6 +223,22 @@ pub(crate) struct Entered {
 /// # Errors
 /// When the parent has gone, when something granted cannot be opened, or when a limit cannot be set.
 pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
+    confine(profile, parent, None)
+}
+
+/// As [`enter`], but what hears of calls is handed over at once: who is granted no connections cannot send it later.
+///
+/// # Errors
+/// As [`enter`], and when it cannot be handed over.
+pub(crate) fn enter_handing(
+    profile: &Profile,
+    parent: u32,
+    hand: impl Fn(OwnedFd) -> io::Result<()>,
+) -> io::Result<Entered> {
+    confine(profile, parent, Some(&hand))
+}
+
+fn confine(profile: &Profile, parent: u32, hand: Option<&Hand<'_>>) -> io::Result<Entered> {
     sys::close_inherited_descriptors()?;
     // A session of its own has no terminal, and its group is not the parent's.
     rustix::process::setsid()?;
@@ -238,15 +254,22 @@ pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
     let machine = calls::machine();
     let wanted = machine.filter(|_| profile.asks());
     let filter = wanted.and_then(|machine| calls::notices(profile, machine));
-    let connects = filter.and_then(|filter| notify::listen(&filter).ok());
+    let mut connects = filter.and_then(|filter| notify::listen(&filter).ok());
+    let asked = connects.is_some();
     let here = !profile.grants.connect.is_empty() && connects.is_none();
     let landlock = files::restrict(profile, if here { Connects::Here } else { Connects::Outside })?;
+    if let Some((hand, connects)) = hand.zip(connects.take_if(|_| hand.is_some())) {
+        hand(connects)?;
+    }
     // Last, since it denies some of what the steps above need.
     let filters = machine.and_then(|machine| calls::denials(profile, std::process::id(), machine));
     let seccomp = filters.is_some_and(|filters| calls::restrict(&filters));
-    let confinement = Confinement::of(profile, landlock, seccomp, connects.is_some());
+    let confinement = Confinement::of(profile, landlock, seccomp, asked);
     Ok(Entered { confinement, connects })
 }
+
+/// Takes what hears of calls away from a process that is about to be confined.
+type Hand<'a> = dyn Fn(OwnedFd) -> io::Result<()> + 'a;
 
 /// Gives up whatever a superuser may do beyond others. Nothing can bring it back: no new privileges can be
 /// gained, also by starting a program.
