@@ -30,9 +30,9 @@ pub(crate) const GUARD: &str = "program-guard";
 /// The third argument that makes a child become a program.
 pub(crate) const PROGRAM: &str = "program";
 
-/// Whoever multiplies without end is found soon: the superuser has no limit of processes.
+/// How many processes there are is the router's to say, which each of them asks.
 pub(crate) const WATCH: Watch =
-    Watch { word: Some(PROGRAM), look: Duration::from_millis(100), most_processes: 256 };
+    Watch { word: Some(PROGRAM), look: Duration::from_millis(500), most_processes: 10_000 };
 
 /// What is to be done, and what it may use.
 #[derive(Debug)]

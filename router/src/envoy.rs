@@ -31,11 +31,15 @@ use order::Order;
 use staging::Staging;
 
 /// The ref under which it is loaded.
-pub const REF: &str = "builtin:envoy";
+pub const REF: &str = crate::config::AdapterEntry::ENVOY_REF;
 /// Its id, if nobody gives it another.
 pub const DEFAULT_ID: &str = "envoy";
 /// The one method of each of its tools, which are called like the classes.
 pub const METHOD: &str = "run";
+
+/// The variable that whoever may connect gets, as workers do: names are asked for over connections, because there are
+/// no datagrams, and as they are, because no others are known.
+const NAMES: (&str, &str) = ("RES_OPTIONS", "use-vc ndots:0");
 
 /// The code of a call that was not carried out because it could not be confined.
 pub const UNAVAILABLE: &str = "SANDBOX_UNAVAILABLE";
@@ -121,7 +125,12 @@ impl Envoy {
         grants: &[PlanGrant],
     ) -> Option<(Ordered, Grants)> {
         let order = Order::read(class, args, &self.settings).ok()?;
-        Some((order.described(&self.settings), self.granted(&order, grants)))
+        let granted = self.granted(&order, grants);
+        let mut ordered = order.described(&self.settings);
+        if !granted.connect.is_empty() {
+            ordered.env.push(NAMES.0.to_owned());
+        }
+        Some((ordered, granted))
     }
 
     /// Carries out a request that is text, as adapters get it, and waits for the end.

@@ -370,6 +370,7 @@ impl Loader {
             grants: if worker { grants.clone() } else { Grants::default() },
             workspace: None,
             metadata: Metadata::Denied,
+            processes: None,
             file_size: None,
             accept: if worker { accept_missing.clone() } else { all() },
         }

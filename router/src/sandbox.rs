@@ -85,6 +85,9 @@ pub(crate) struct Profile {
     pub(crate) workspace: Option<Workspace>,
     /// Whether it may change modes and times of files.
     pub(crate) metadata: Metadata,
+    /// How many processes it may have, itself among them. Somebody outside lets each begin or not; without this, nobody
+    /// is asked.
+    pub(crate) processes: Option<usize>,
     /// How large a file may become that it writes; where nothing may be written, no file grows at all.
     pub(crate) file_size: Option<u64>,
     /// What may be missing.
@@ -142,10 +145,15 @@ impl Profile {
         if !self.grants.run.is_empty() {
             needed.push(Feature::LandlockScope);
         }
-        if !self.grants.connect.is_empty() {
+        if self.asks() {
             needed.push(Feature::SeccompNotify);
         }
         needed
+    }
+
+    /// Says whether somebody outside is asked about some of its calls.
+    fn asks(&self) -> bool {
+        !self.grants.connect.is_empty() || self.processes.is_some()
     }
 
     /// Returns what is missing and may not be: with any of it, no foreign code is to be opened.
@@ -204,7 +212,7 @@ impl fmt::Display for Confinement {
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) confinement: Confinement,
-    /// Where notices of connects arrive, if there are any. Whoever holds it decides on them, so it has to be
+    /// Where notices of connects, and of processes that begin, arrive, if there are any. Whoever holds it decides on them, so it has to be
     /// handed to somebody outside, and closed here, before foreign code is opened.
     pub(crate) connects: Option<OwnedFd>,
 }
@@ -215,6 +223,22 @@ pub(crate) struct Entered {
 /// # Errors
 /// When the parent has gone, when something granted cannot be opened, or when a limit cannot be set.
 pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
+    confine(profile, parent, None)
+}
+
+/// As [`enter`], but what hears of calls is handed over at once: who is granted no connections cannot send it later.
+///
+/// # Errors
+/// As [`enter`], and when it cannot be handed over.
+pub(crate) fn enter_handing(
+    profile: &Profile,
+    parent: u32,
+    hand: impl Fn(OwnedFd) -> io::Result<()>,
+) -> io::Result<Entered> {
+    confine(profile, parent, Some(&hand))
+}
+
+fn confine(profile: &Profile, parent: u32, hand: Option<&Hand<'_>>) -> io::Result<Entered> {
     sys::close_inherited_descriptors()?;
     // A session of its own has no terminal, and its group is not the parent's.
     rustix::process::setsid()?;
@@ -228,16 +252,24 @@ pub(crate) fn enter(profile: &Profile, parent: u32) -> io::Result<Entered> {
     give_up_capabilities()?;
     // Whether connects can be noticed says what Landlock has to do about them, so it is tried first.
     let machine = calls::machine();
-    let wanted = machine.filter(|_| !profile.grants.connect.is_empty());
-    let connects = wanted.and_then(calls::notices).and_then(|filter| notify::listen(&filter).ok());
+    let wanted = machine.filter(|_| profile.asks());
+    let filter = wanted.and_then(|machine| calls::notices(profile, machine));
+    let mut connects = filter.and_then(|filter| notify::listen(&filter).ok());
+    let asked = connects.is_some();
     let here = !profile.grants.connect.is_empty() && connects.is_none();
     let landlock = files::restrict(profile, if here { Connects::Here } else { Connects::Outside })?;
+    if let Some((hand, connects)) = hand.zip(connects.take_if(|_| hand.is_some())) {
+        hand(connects)?;
+    }
     // Last, since it denies some of what the steps above need.
     let filters = machine.and_then(|machine| calls::denials(profile, std::process::id(), machine));
     let seccomp = filters.is_some_and(|filters| calls::restrict(&filters));
-    let confinement = Confinement::of(profile, landlock, seccomp, connects.is_some());
+    let confinement = Confinement::of(profile, landlock, seccomp, asked);
     Ok(Entered { confinement, connects })
 }
+
+/// Takes what hears of calls away from a process that is about to be confined.
+type Hand<'a> = dyn Fn(OwnedFd) -> io::Result<()> + 'a;
 
 /// Gives up whatever a superuser may do beyond others. Nothing can bring it back: no new privileges can be
 /// gained, also by starting a program.
@@ -305,6 +337,7 @@ pub(crate) mod tests {
             grants,
             workspace: None,
             metadata: Metadata::Denied,
+            processes: None,
             file_size: None,
             accept: vec![Feature::LandlockScope],
         }
@@ -324,6 +357,8 @@ pub(crate) mod tests {
         assert_eq!(profile(Grants::default()).needed(), [Landlock, Seccomp]);
         assert_eq!(profile(running()).needed(), [Landlock, Seccomp, LandlockScope]);
         assert_eq!(profile(connecting()).needed(), [Landlock, Seccomp, SeccompNotify]);
+        let counted = Profile { processes: Some(9), ..profile(Grants::default()) };
+        assert_eq!(counted.needed(), [Landlock, Seccomp, SeccompNotify]);
     }
 
     #[test]

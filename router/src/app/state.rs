@@ -13,8 +13,9 @@ impl App {
     /// runs in this process has none of the rest.
     pub(crate) fn add_state(&self, object: &mut Object, adapter: &Adapter) {
         let workers = adapter.workers();
-        object.insert("isolation", adapter.confined().isolation.name());
-        object.insert("state", workers.as_ref().map_or("inline", |workers| workers.state));
+        let isolation = adapter.confined().isolation.name();
+        object.insert("isolation", isolation);
+        object.insert("state", workers.as_ref().map_or(isolation, |workers| workers.state));
         let number = workers.as_ref().map_or(0, |workers| workers.processes.len());
         object.insert("workers", number);
         object.insert("restarts", workers.as_ref().map_or(0, |workers| workers.restarts));

@@ -78,6 +78,9 @@ pub struct Offer {
 }
 
 impl AdapterEntry {
+    /// The ref of the adapter that is part of the router and runs every call in a sandbox of its own.
+    pub const ENVOY_REF: &str = "builtin:envoy";
+
     /// Returns the configuration without what looks like a secret.
     #[must_use]
     pub fn shown_config(&self) -> Object {

@@ -29,11 +29,15 @@ fn work() -> io::Result<ExitCode> {
     let parent = std::env::args().nth(2).and_then(|parent| parent.parse().ok());
     let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
     let job: Job = serde_json::from_slice(&worker::receive_job(io::stdin())?)?;
-    let entered = sandbox::enter(&job.profile, parent);
-    // Closed when another program takes over, as every descriptor is that is made here.
-    let wire = Wire::new(File::from(io::stdin().as_fd().try_clone_to_owned()?));
+    // Whoever holds the listener decides on the calls that it hears of.
+    let hand = |listener: OwnedFd| {
+        let text = serde_json::to_vec(&Said::Asking)?;
+        wire()?.send_with(Kind::Said, &text, listener.as_fd())
+    };
+    let entered = sandbox::enter_handing(&job.profile, parent, hand);
+    let wire = wire()?;
     rustix::stdio::dup2_stdin(&File::open("/dev/null")?)?;
-    let Entered { confinement, connects } = match entered {
+    let Entered { confinement, .. } = match entered {
         Ok(entered) => entered,
         Err(error) => return say(&wire, &Said::Unfit { why: error.to_string() }),
     };
@@ -41,8 +45,8 @@ fn work() -> io::Result<ExitCode> {
     if !missing.is_empty() {
         return say(&wire, &Said::Unconfined { missing });
     }
-    let attended = connects.is_some();
-    say_confined(&wire, &Said::Confined { confinement, session: std::process::id() }, connects)?;
+    say(&wire, &Said::Confined { confinement, session: std::process::id() })?;
+    let attended = !job.profile.grants.connect.is_empty();
     // The router may be forbidden to do what it must to attend to connects.
     if attended && sandbox::probe().is_err() {
         return say(&wire, &Said::Unconfined { missing: vec![Feature::SeccompNotify] });
@@ -66,13 +70,9 @@ fn say(wire: &Wire, said: &Said) -> io::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// Says what is in force, and hands over what hears of connects: whoever holds it can answer them.
-fn say_confined(wire: &Wire, said: &Said, connects: Option<OwnedFd>) -> io::Result<()> {
-    let text = serde_json::to_vec(said)?;
-    match connects {
-        None => wire.send(Kind::Said, 0, &text),
-        Some(connects) => wire.send_with(Kind::Said, &text, connects.as_fd()),
-    }
+/// Returns the socket, which is closed when another program takes over, as every descriptor is that is made here.
+fn wire() -> io::Result<Wire> {
+    Ok(Wire::new(File::from(io::stdin().as_fd().try_clone_to_owned()?)))
 }
 
 /// Becomes the program; returns only if that cannot be.

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::wire::{Act, Said};
 use super::{End, Errand, GUARD, Ran, Unrun};
 use crate::sandbox::Confinement;
-use crate::worker::broker::{self, Broker, Journal};
+use crate::worker::broker::{self, Broker, Census, Journal};
 use crate::worker::{
     self, CHILD_ARGUMENT, Ending, Frame, GUARD_TIME, Gathering, Kind, MAX_FRAME, session,
 };
@@ -46,7 +46,9 @@ struct Heard {
     gathering: Gathering,
     confinement: Option<Confinement>,
     session: Option<u32>,
+    listener: Option<OwnedFd>,
     journal: Journal,
+    census: Option<Census>,
     broker: Option<Broker>,
     unrun: Option<Unrun>,
     unstarted: Option<String>,
@@ -129,6 +131,10 @@ impl<'a> Course<'a> {
                 }
                 looked = Instant::now();
             }
+            if let Some(full) = self.heard.census.as_ref().filter(|census| census.is_full()) {
+                let most = full.most();
+                self.end(End::Swarmed { most });
+            }
             let overdue = |cut: &(End, Instant)| cut.1.elapsed() > GUARD_TIME;
             if self.cut.as_ref().is_some_and(overdue) {
                 // The guard should have ended everything by now; what it has not is ended here.
@@ -204,26 +210,35 @@ impl<'a> Course<'a> {
 
     fn said(&mut self, said: Said, descriptor: Option<OwnedFd>) {
         match said {
+            Said::Asking => self.heard.listener = descriptor,
             Said::Confined { confinement, session } => {
                 self.heard.confinement = Some(confinement);
                 self.heard.session = Some(session);
-                let connect = self.errand.job.profile.grants.connect.clone();
-                let Some(listener) = descriptor else { return };
-                let journal = self.heard.journal.clone();
-                let begun = broker::attend_noting(listener, connect, &self.errand.label, journal);
-                match begun {
-                    Ok(broker) => self.heard.broker = Some(broker),
-                    // Nobody answers the child, so it will say that it is not confined as it should be.
-                    Err(error) => {
-                        let why = format!("its connects cannot be attended to: {error}");
-                        self.heard.unrun = Some(Unrun::Unfit(why));
-                    }
+                if let Some(listener) = self.heard.listener.take() {
+                    self.attend(listener, session);
                 }
             }
             Said::Unconfined { missing } => self.heard.unrun = Some(Unrun::Lacking(missing)),
             Said::Unfit { why } => self.heard.unrun = Some(Unrun::Unfit(why)),
             Said::Unstarted { why } => self.heard.unstarted = Some(why),
             Said::Acted { refused } => self.heard.acted = Some(refused),
+        }
+    }
+
+    /// Decides on what the program asks for, from before it begins.
+    fn attend(&mut self, listener: OwnedFd, session: u32) {
+        let profile = &self.errand.job.profile;
+        let census = Census::new(session, profile.processes.unwrap_or(usize::MAX));
+        self.heard.census = Some(census.clone());
+        let told = (self.heard.journal.clone(), census);
+        let connect = profile.grants.connect.clone();
+        match broker::attend_noting(listener, connect, &self.errand.label, told) {
+            Ok(broker) => self.heard.broker = Some(broker),
+            Err(error) => {
+                let why = format!("its calls cannot be attended to: {error}");
+                self.heard.unrun = Some(Unrun::Unfit(why));
+                self.end(End::Cancelled);
+            }
         }
     }
 

@@ -66,7 +66,9 @@ pub(crate) enum WriteMode {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
-    /// It is confined, and nothing foreign has run. The descriptor that hears of connects may come with it.
+    /// It is about to be confined. With it comes the descriptor that hears of calls which the router decides on.
+    Asking,
+    /// It is confined, and nothing foreign has run.
     Confined { confinement: Confinement, session: u32 },
     /// It does not go on, because the kernel lacks this.
     Unconfined { missing: Vec<Feature> },

@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use nexus_router_sdk::AdapterError;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Dir, Mode, OFlags};
 
 use super::order::{Order, Task};
 use super::staging::Staged;
-use super::{Answered, Envoy, PlanGrant, cancelled, unavailable};
+use super::{Answered, Envoy, NAMES, PlanGrant, cancelled, unavailable};
 use crate::confine::{self, Act, End, Job, Program, Ran};
 use crate::digest::Digest;
 use crate::evidence::{Report, name};
@@ -23,6 +24,8 @@ use crate::sandbox::Profile;
 const MOST_ARTIFACTS: usize = 64;
 /// Nor are those that are larger than this, all together.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
+/// And of those that are larger than this, all together, there is no digest.
+const MOST_DIGESTED: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The exit code of what took too long, of what could not be executed, and of what was killed.
 const TIMED_OUT: i32 = 124;
@@ -41,22 +44,30 @@ impl Envoy {
         let failed = |why: String| AdapterError::operational("EXECUTOR_FAILED", why);
         let staged = self.staging.directory().map_err(failed)?;
         let profile = self.profile(order, plan, &staged);
-        let (cwd, act) = self.act(order, &staged);
+        let (cwd, act) = self.act(order, !profile.grants.connect.is_empty(), &staged);
         let job = Job { profile: profile.clone(), cwd, act };
         let time = deadline.and_then(|ms| u64::try_from(ms).ok()).map_or(order.timeout, before);
         let errand = self.errand(job, order, &staged, time);
         let (reader, writer) = std::io::pipe().map_err(|error| failed(error.to_string()))?;
-        self.calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(call_id.to_owned(), writer);
+        // One without a name cannot be cancelled, and ends by itself.
+        let nameless = match call_id {
+            "" => Some(writer),
+            name => {
+                let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                calls.insert(name.to_owned(), writer);
+                None
+            }
+        };
         let ran = confine::run(&errand, &reader.into());
         self.cancel(call_id);
+        drop(nameless);
         let ran = ran.map_err(|unrun| unavailable(&unrun))?;
         if ran.end == End::Cancelled {
             return Err(cancelled());
         }
-        let found = artifacts(&staged.out());
+        // What was given up in the middle is nothing that came out.
+        let whole = matches!(ran.end, End::Done | End::Exited(_));
+        let found = if whole { artifacts(&staged.out()) } else { Vec::new() };
         let text = answer(class, &ran, &found);
         let outputs = found
             .into_iter()
@@ -71,15 +82,20 @@ impl Envoy {
         Ok(Answered { text, report })
     }
 
-    fn act(&self, order: &Order, staged: &Staged) -> (String, Act) {
+    fn act(&self, order: &Order, connects: bool, staged: &Staged) -> (String, Act) {
         let here = || ".".to_owned();
         match &order.task {
             Task::Run { argv, cwd, env, stdin } => {
                 let file = self.program(&argv[0]).map(|file| file.to_string_lossy().into_owned());
+                let mut environment: Vec<(String, Vec<u8>)> =
+                    env.iter().filter_map(|name| variable(name, staged)).collect();
+                if connects {
+                    environment.push((NAMES.0.to_owned(), NAMES.1.as_bytes().to_vec()));
+                }
                 let program = Program {
                     file: file.unwrap_or_default(),
                     argv: argv.clone(),
-                    environment: env.iter().filter_map(|name| variable(name, staged)).collect(),
+                    environment,
                     stdin: stdin.clone(),
                 };
                 (cwd.clone(), Act::Start(program))
@@ -184,6 +200,7 @@ fn facts(profile: &Profile, ran: &Ran) -> Object {
     facts.insert("landlock_abi", ran.confinement.landlock);
     facts.insert("metadata_writes", profile.metadata.name());
     facts.insert("netns", false);
+    facts.insert("processes", profile.processes);
     facts.insert("seccomp_sha256", profile.seccomp_digest().map(|digest| digest.to_string()));
     facts.insert("userns", false);
     facts
@@ -211,7 +228,8 @@ fn network(ran: &Ran) -> Option<Vec<u8>> {
 struct Artifact {
     name: String,
     size: u64,
-    sha256: Digest,
+    /// None if there is too much even to read.
+    sha256: Option<Digest>,
     /// None if there is too much to keep.
     bytes: Option<Vec<u8>>,
 }
@@ -221,7 +239,7 @@ impl Artifact {
         let mut object = Object::with_capacity(4);
         object.insert("kept", self.bytes.is_some());
         object.insert("name", self.name.as_str());
-        object.insert("sha256", self.sha256.to_string());
+        object.insert("sha256", self.sha256.map(|digest| digest.to_string()));
         object.insert("size", self.size);
         object.into()
     }
@@ -229,28 +247,34 @@ impl Artifact {
 
 /// Takes what came out: regular files, by name. A link is none, wherever it leads.
 fn artifacts(directory: &Path) -> Vec<Artifact> {
-    let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::open(directory, flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    let entries = Dir::read_from(&directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
     let mut names: Vec<String> = names.filter(|name| name::is_output(name)).collect();
     names.sort_unstable();
     names.truncate(MOST_ARTIFACTS);
-    let mut room = MOST_BYTES;
-    names.into_iter().filter_map(|name| take(directory, name, &mut room)).collect()
+    let (mut room, mut digested) = (MOST_BYTES, MOST_DIGESTED);
+    let taken = names.into_iter().map(|name| take(&directory, name, &mut room, &mut digested));
+    taken.flatten().collect()
 }
 
-fn take(directory: &Path, name: String, room: &mut u64) -> Option<Artifact> {
+fn take(directory: &OwnedFd, name: String, room: &mut u64, digested: &mut u64) -> Option<Artifact> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(directory.join(&name), flags, Mode::empty()).ok()?;
+    let file = rustix::fs::openat(directory, name.as_str(), flags, Mode::empty()).ok()?;
     let mut file = File::from(file);
-    let status = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let size = status.len();
+    let size = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     if size > *room {
-        let sha256 = Digest::of_reader(&mut file).ok()?;
+        let within = size <= *digested;
+        *digested = digested.saturating_sub(size);
+        let sha256 = if within { Some(Digest::of_reader(&mut file).ok()?) } else { None };
         return Some(Artifact { name, size, sha256, bytes: None });
     }
     let mut bytes = Vec::new();
     file.take(size).read_to_end(&mut bytes).ok()?;
     *room -= size;
-    let sha256 = Digest::of(&bytes);
+    let sha256 = Some(Digest::of(&bytes));
     Some(Artifact { name, size: bytes.len() as u64, sha256, bytes: Some(bytes) })
 }

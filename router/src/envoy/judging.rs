@@ -222,7 +222,7 @@ impl Envoy {
     /// Returns what an execution may use and reach.
     pub(super) fn profile(&self, order: &Order, plan: &[PlanGrant], staged: &Staged) -> Profile {
         let mut grants = self.granted(order, plan);
-        grants.write = vec![staged.root()];
+        grants.write = staged.writable();
         let builds = matches!(
             order.class,
             ActionClass::RepoOps | ActionClass::TestExec | ActionClass::BuildExec
@@ -241,6 +241,7 @@ impl Envoy {
             grants,
             workspace: Some(workspace),
             metadata: if builds { Metadata::Unconfined } else { Metadata::Denied },
+            processes: matches!(order.task, Task::Run { .. }).then_some(self.settings.processes),
             file_size: Some(self.settings.file),
             // Nothing: an execution that cannot be confined is rejected.
             accept: Vec::new(),
@@ -258,7 +259,10 @@ impl Envoy {
             time: order.timeout.min(time),
             output: self.settings.output,
             disk: self.settings.disk,
-            places: vec![self.settings.workspace.clone(), staged.root()],
+            places: [self.settings.workspace.clone()]
+                .into_iter()
+                .chain(staged.writable())
+                .collect(),
             keep_free: self.settings.keep_free,
         };
         Errand { helper: self.helper.clone(), job, limits, label: self.adapter_id.clone() }

@@ -261,8 +261,9 @@ fn list(args: &Object, key: &str) -> Result<Option<Vec<String>>, Mistake> {
     let Some(items) = value.as_array() else {
         return Err(mistake(key, format!("it must be an array, not {}", value.type_name())));
     };
-    if items.len() > MOST_PATHS.max(MOST_ARGUMENTS) {
-        return Err(mistake(key, "there are too many"));
+    let most = if key == "argv" { MOST_ARGUMENTS } else { MOST_PATHS };
+    if items.len() > most {
+        return Err(mistake(key, format!("there may be at most {most}")));
     }
     let texts = items.iter().enumerate().map(|(index, item)| text(item, &format!("{key}/{index}")));
     texts.collect::<Result<_, _>>().map(Some)

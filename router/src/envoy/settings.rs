@@ -18,6 +18,8 @@ pub struct Settings {
     pub run_workspace: bool,
     /// How long an execution may take that does not say it itself.
     pub timeout: Duration,
+    /// How many processes an execution may have.
+    pub processes: usize,
     /// Bytes that an execution may write to each of standard output and standard error.
     pub output: usize,
     /// Bytes that a single file may have.
@@ -39,6 +41,7 @@ struct Written {
     #[serde(default)]
     run_workspace: bool,
     timeout_s: Option<u64>,
+    processes: Option<u64>,
     output_kb: Option<u64>,
     file_mb: Option<u64>,
     disk_mb: Option<u64>,
@@ -59,6 +62,7 @@ impl Settings {
             number => Ok(number.unwrap_or(default)),
         };
         let timeout = number("timeout_s", written.timeout_s, 300, 3600)?;
+        let processes = number("processes", written.processes, 256, 4096)?;
         let output = number("output_kb", written.output_kb, 1024, 4096)? * 1024;
         let most = 1024 * 1024;
         Ok(Self {
@@ -66,6 +70,7 @@ impl Settings {
             shell_exec: written.shell_exec,
             run_workspace: written.run_workspace,
             timeout: Duration::from_secs(timeout),
+            processes: usize::try_from(processes).unwrap_or(usize::MAX),
             output: usize::try_from(output).unwrap_or(usize::MAX),
             file: number("file_mb", written.file_mb, 512, most)? * MIB,
             disk: number("disk_mb", written.disk_mb, 1024, most)? * MIB,

@@ -57,9 +57,9 @@ impl Staging {
 }
 
 impl Staged {
-    /// All of it.
-    pub(super) fn root(&self) -> PathBuf {
-        self.directory.path().to_owned()
+    /// What may be written. Not the whole: then a link could take the place of one of these.
+    pub(super) fn writable(&self) -> Vec<PathBuf> {
+        ["out", "tmp"].iter().map(|name| self.directory.path().join(name)).collect()
     }
 
     /// Where what comes out is put.

@@ -1,5 +1,7 @@
 //! An adapter as the host holds it: admitted, and callable.
 
+mod built_in;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +12,13 @@ use nexus_router_sdk::{AdapterError, Capability, Object, code};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use built_in::Answered;
+
 use super::description::Description;
 use super::library::{Instance, text_of};
 use super::placement::Confined;
 use crate::digest::Digest;
-use crate::envoy::{self, Envoy};
-use crate::evidence::Report;
+use crate::envoy::Envoy;
 use crate::worker::{self, Ending, Refusal, Team, Ticket};
 
 /// A longer answer is refused. Read into values, it may take a hundred times its length.
@@ -39,20 +42,6 @@ enum Backing {
     Team { team: Team, digest: Digest },
     Envoy(Envoy),
     Null,
-}
-
-/// What an adapter answers, as it crossed the ABI.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    pub(crate) text: String,
-    /// What the router knows of an execution of its own besides.
-    pub(crate) report: Option<Report>,
-}
-
-impl From<String> for Answered {
-    fn from(text: String) -> Self {
-        Self { text, report: None }
-    }
 }
 
 /// One call to an adapter.
@@ -125,39 +114,6 @@ impl Adapter {
                 backing: Backing::Null,
                 confined: Confined::inline(),
             }),
-        }
-    }
-
-    /// Makes the adapter that carries out actions of role `envoy`, each in a sandbox of its own.
-    pub(super) fn of_envoy(adapter_id: &str, envoy: Envoy) -> Self {
-        let description = Description {
-            adapter_id: adapter_id.to_owned(),
-            adapter_kind: "envoy".to_owned(),
-            capabilities: BTreeSet::from([
-                Capability::Apply,
-                Capability::External,
-                Capability::Timeout,
-            ]),
-            starts_at_once: false,
-            catalog: false,
-        };
-        let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
-        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(envoy));
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
-    }
-
-    /// Says whether a ref is part of the router, and so has no library.
-    #[must_use]
-    pub fn is_built_in(factory_ref: &str) -> bool {
-        [Self::NULL_REF, envoy::REF].contains(&factory_ref)
-    }
-
-    /// Returns the envoy that it is, if it is one.
-    #[must_use]
-    pub fn envoy(&self) -> Option<&Envoy> {
-        match &self.inner.backing {
-            Backing::Envoy(envoy) => Some(envoy),
-            _ => None,
         }
     }
 
@@ -323,10 +279,7 @@ impl Adapter {
                 });
                 instance.start(request, completion(done));
             }
-            Backing::Envoy(envoy) => done(envoy.call(request).map(|answered| {
-                let envoy::Answered { text, report } = answered;
-                Answered { text, report: Some(report) }
-            })),
+            Backing::Envoy(envoy) => done(envoy.call(request).map(Answered::from)),
             Backing::Team { team, .. } => {
                 let done = Box::new(|answer| done(of_worker(answer).map(Answered::from)));
                 return Started::InWorker(team.call(call_id, request, done));

@@ -135,6 +135,7 @@ fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
         grants,
         workspace: None,
         metadata: Metadata::Denied,
+        processes: None,
         file_size: None,
         accept: accept_missing.clone(),
     }

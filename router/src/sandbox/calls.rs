@@ -36,10 +36,21 @@ pub(super) fn restrict(filters: &[BpfProgram]) -> bool {
     !filters.is_empty() && filters.iter().all(|filter| seccompiler::apply_filter(filter).is_ok())
 }
 
-/// Returns the filter that turns every connect into a notice.
-pub(super) fn notices(machine: TargetArch) -> Option<BpfProgram> {
-    let connects = BTreeMap::from([(libc::SYS_connect, Vec::new())]);
-    compile(connects, SeccompAction::Trace(notify::MARK), machine)
+/// Returns the filter that turns every connect into a notice, and every process that begins, as far as somebody
+/// outside decides on them.
+pub(super) fn notices(profile: &Profile, machine: TargetArch) -> Option<BpfProgram> {
+    let mut noticed = Rules::new();
+    if !profile.grants.connect.is_empty() {
+        noticed.insert(libc::SYS_connect, Vec::new());
+    }
+    if profile.processes.is_some() {
+        // Threads are not counted: they live and end with their process.
+        let process = all(&[(0, Qword, MaskedEq(bits(libc::CLONE_THREAD)), 0)])?;
+        noticed.insert(libc::SYS_clone, vec![process]);
+        #[cfg(target_arch = "x86_64")]
+        noticed.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
+    }
+    compile(noticed, SeccompAction::Trace(notify::MARK), machine)
 }
 
 /// Returns the digest of all filters of a profile, as a record names them. The id of the process, which some
@@ -47,8 +58,8 @@ pub(super) fn notices(machine: TargetArch) -> Option<BpfProgram> {
 pub(super) fn digest(profile: &Profile) -> Option<Digest> {
     let machine = machine()?;
     let mut filters = denials(profile, 0, machine)?;
-    if !profile.grants.connect.is_empty() {
-        filters.insert(0, notices(machine)?);
+    if profile.asks() {
+        filters.insert(0, notices(profile, machine)?);
     }
     let mut bytes = Vec::new();
     for line in filters.iter().flatten() {
@@ -323,7 +334,8 @@ mod tests {
     #[test]
     fn filters_can_be_made_for_every_machine_and_grant() {
         for machine in [TargetArch::x86_64, TargetArch::aarch64] {
-            assert!(notices(machine).is_some());
+            let asking = Profile { processes: Some(1), ..profile() };
+            assert!(notices(&asking, machine).is_some());
             for grants in every_kind() {
                 for metadata in [Metadata::Denied, Metadata::Unconfined] {
                     let profile = Profile { grants: grants.clone(), metadata, ..profile() };

@@ -1,4 +1,5 @@
-//! UNSAFE room 3 (libc): notices of seccomp, by which a confined process asks its router to connect for it.
+//! UNSAFE room 3 (libc): notices of seccomp, by which a confined process asks its router to connect for it, and
+//! whether one more process may begin.
 //!
 //! The confined side makes a listener and hands it to the router; the router receives notices, looks at the
 //! call that each stands for, and answers it. A filter only sees registers: what a pointer leads to is read
@@ -169,6 +170,14 @@ impl Listener {
         let _ = self.ask(libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer);
     }
 
+    /// Lets the call be made by the process itself. Only for calls whose arguments are nothing to judge: the process
+    /// could change what is in its memory before the kernel looks at it.
+    pub(crate) fn let_through(&self, notice: &Notice) {
+        let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1);
+        let mut answer = libc::seccomp_notif_resp { id: notice.id, val: 0, error: 0, flags };
+        let _ = self.ask(libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer);
+    }
+
     /// Puts a descriptor of ours in place of the socket of the call. Programs that the process starts do not
     /// inherit it.
     pub(crate) fn replace(&self, notice: &Notice, ours: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -227,6 +236,11 @@ impl Listener {
 }
 
 impl Notice {
+    /// Says whether it is about a process that is to begin.
+    pub(crate) fn begins_process(&self) -> bool {
+        i64::from(self.call) != libc::SYS_connect
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "as the kernel does")]
     const fn socket(&self) -> RawFd {
         self.arguments[0] as RawFd

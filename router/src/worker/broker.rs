@@ -5,6 +5,7 @@
 //! worker does to its memory meanwhile changes nothing. Who connects to a server of names finds this module at
 //! the other end, which knows the granted names and no others, so that nothing leaks through questions either.
 
+mod census;
 mod dns;
 mod errands;
 mod journal;
@@ -28,6 +29,7 @@ use rustix::net::{AddressFamily, SocketType, ipproto, sockopt};
 use crate::grant::Endpoint;
 use crate::sandbox::{Listener, Notice, Target, nowhere};
 
+pub(crate) use census::Census;
 use dns::Found;
 use errands::{Errand, Errands};
 pub(crate) use journal::{Contact, Journal};
@@ -54,15 +56,15 @@ pub(crate) fn attend(
     begin(&Arc::new(Desk::new(listener, granted, adapter, ask_system)?))
 }
 
-/// As [`attend`], and writes down every connect that it makes or refuses.
+/// As [`attend`], and writes down every connect that it makes or refuses, and counts the processes.
 pub(crate) fn attend_noting(
     listener: OwnedFd,
     granted: Vec<Endpoint>,
     adapter: &str,
-    journal: Journal,
+    (journal, census): (Journal, Census),
 ) -> io::Result<Broker> {
     let mut desk = Desk::new(listener, granted, adapter, ask_system)?;
-    desk.journal = Some(journal);
+    (desk.journal, desk.census) = (Some(journal), Some(census));
     begin(&Arc::new(desk))
 }
 
@@ -82,6 +84,7 @@ struct Desk {
     errands: Arc<Errands>,
     refusals: Refusals,
     journal: Option<Journal>,
+    census: Option<Census>,
 }
 
 impl Desk {
@@ -98,6 +101,7 @@ impl Desk {
             errands: Arc::default(),
             refusals: Refusals::new(adapter),
             journal: None,
+            census: None,
         })
     }
 
@@ -123,6 +127,11 @@ struct Pending {
 }
 
 impl Pending {
+    fn let_through(mut self) {
+        self.desk.listener.let_through(&self.notice);
+        self.answered = true;
+    }
+
     fn answer(mut self, result: Result<(), Errno>) {
         self.desk.listener.answer(&self.notice, result);
         self.answered = true;
@@ -173,6 +182,12 @@ fn is_asked(desk: &Desk, watch: &PipeReader) -> bool {
 /// now may do so a moment later, when the worker changes its mind.
 fn take(pending: Pending) {
     let (desk, notice) = (Arc::clone(&pending.desk), pending.notice);
+    if notice.begins_process() {
+        return match &desk.census {
+            Some(census) if census.has_room() => pending.let_through(),
+            _ => pending.answer(Err(Errno::AGAIN)),
+        };
+    }
     match look(&desk, &notice) {
         Ok((socket, place)) => {
             // Who may have no more errands is told so by the drop.

@@ -86,7 +86,7 @@ fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
             worker.kill()?;
         }
         // As long as it is not reaped, nobody else has its session.
-        if ended || let_go || overran {
+        if ended && !is_alone(worker.id()) || let_go || overran {
             session::kill_all(worker.id());
         }
         if let Some(ending) = reap_until(worker.id()) {
@@ -97,6 +97,13 @@ fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
             });
         }
     }
+}
+
+/// Says whether there is nobody but the worker: whoever it left behind is a child of ours too by now, or descends
+/// from one. Where the kernel does not tell, nobody is alone.
+fn is_alone(worker: u32) -> bool {
+    let children = std::fs::read_to_string("/proc/thread-self/children");
+    children.is_ok_and(|list| list.split_whitespace().all(|id| id.parse() == Ok(worker)))
 }
 
 /// Reaps those whose parents have ended, and returns the worker's end, if it has ended.

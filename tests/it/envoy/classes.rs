@@ -8,7 +8,7 @@ use super::{Stage, read, shell_granted, statement, test};
 fn a_program_runs_and_its_evidence_says_what_it_was() {
     let stage = Stage::new("", "run = [\"/bin/sh\"]\nenv = [\"GREETING\"]");
     std::fs::create_dir(stage.workspace("src")).unwrap();
-    let args = json!({ "argv": ["sh", "-c", "cat; echo $GREETING $SECRET $PWD >&2; exit 3"],
+    let args = json!({ "argv": ["sh", "-c", "read x; printf %s $x; echo $GREETING $SECRET $PWD >&2; exit 3"],
         "cwd": "src", "env": ["GREETING"], "stdin": "given", "timeout_s": 60 });
     let run = stage.run(&[json!({ "tool": "test_exec", "args": args })]);
     let output = &run["results"][0]["output"];
@@ -132,7 +132,7 @@ fn what_is_packed_is_the_same_whenever_the_files_are() {
 
 #[test]
 fn what_is_left_in_the_place_for_artifacts_comes_out() {
-    let stage = Stage::usual();
+    let stage = Stage::new("", "run = [\"/bin/sh\", \"/bin/rm\", \"/bin/ln\"]");
     let args = json!({ "argv": ["sh", "-c", "echo x >$ARTIFACTS/report; echo y >$TMPDIR/gone; ln -s /etc/passwd $ARTIFACTS/link 2>&1"],
         "env": ["ARTIFACTS", "TMPDIR"] });
     let run = stage.run(&[json!({ "tool": "build_exec", "args": args })]);
@@ -141,6 +141,11 @@ fn what_is_left_in_the_place_for_artifacts_comes_out() {
     let file = stage.evidence(&run).join("step-1/outputs/artifacts/report");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "x\n");
     stage.assert_verified();
+    // Nobody gets what is elsewhere by putting a link in its place.
+    let line = "rm -r $ARTIFACTS 2>/dev/null; ln -s /etc $ARTIFACTS 2>/dev/null; ln -s /etc/passwd $ARTIFACTS/p 2>/dev/null; true";
+    let args = json!({ "argv": ["sh", "-c", line], "env": ["ARTIFACTS"] });
+    let step = stage.step(json!({ "tool": "build_exec", "args": args }));
+    assert_eq!(step["output"]["artifacts"], json!([]), "{step}");
     let left = std::fs::read_dir(stage.world.path("cache/staging")).unwrap().count();
     assert_eq!(left, 0, "nothing of an execution stays");
 }
@@ -166,7 +171,10 @@ fn a_repository_is_worked_on_by_what_is_granted_for_it() {
     if !std::path::Path::new("/usr/bin/git").exists() {
         return;
     }
-    let stage = Stage::new("", "run = [\"/usr/bin/git\"]\nread = [\"/usr/share/git-core\"]");
+    let settings = ["/etc/gitconfig", "/usr/share/git-core"];
+    let settings = settings.into_iter().filter(|path| std::path::Path::new(path).exists());
+    let settings: Vec<&str> = settings.collect();
+    let stage = Stage::new("", &format!("run = [\"/usr/bin/git\"]\nread = {settings:?}"));
     let git = |argv: &[&str]| {
         let argv: Vec<&str> = ["git", "-c", "user.name=n", "-c", "user.email=e"]
             .into_iter()

@@ -109,12 +109,18 @@ fn what_is_no_text_is_recorded_all_the_same() {
 fn who_multiplies_without_end_is_ended() {
     let stage = Stage::usual();
     let mark = mark(&stage);
-    let line = format!("f() {{ f & f & : {mark}; }}; f; while :; do sleep 1; done");
-    let step =
-        json!({ "tool": "test_exec", "args": { "argv": ["sh", "-c", line], "timeout_s": 20 } });
-    let (output, reason) = reason(&stage, step);
-    assert_eq!(reason, "process_limit", "{output}");
+    let line = format!("f() {{ f & f & : {mark}; }}; f; while :; do :; done");
+    let args = json!({ "argv": ["sh", "-c", line], "timeout_s": 60 });
+    let (output, told) = reason(&stage, json!({ "tool": "test_exec", "args": args }));
+    assert_eq!(told, "process_limit", "{output}");
     assert_gone(&mark);
+    // Those that have ended are not counted any more.
+    let stage = Stage::new("processes = 3", "run = [\"/bin/sh\"]");
+    let many = "i=0; while [ $i -lt 300 ]; do (:); i=$((i+1)); done; echo done";
+    let (output, told) = reason(&stage, test(&["sh", "-c", many]));
+    assert_eq!((&output["stdout"], told.as_str()), (&json!("done\n"), "ok"), "{output}");
+    let (output, told) = reason(&stage, test(&["sh", "-c", "(: | (:)); while :; do :; done"]));
+    assert_eq!(told, "process_limit", "four at once: {output}");
 }
 
 #[test]

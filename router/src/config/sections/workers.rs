@@ -31,6 +31,17 @@ pub(super) fn place(
 ) -> AdapterEntry {
     let isolation = section.choice("isolation", Isolation::ALL);
     let grants = section.within("grants", |section| grants(section, base));
+    if entry.factory_ref == AdapterEntry::ENVOY_REF {
+        let settled = [("isolation", isolation.is_some()), ("role", entry.role.is_some())];
+        for (key, _) in settled.into_iter().filter(|(_, given)| *given) {
+            section.wrong(
+                key,
+                "is settled: an envoy has its role, and a sandbox of its own for every call",
+                "leave it out",
+            );
+        }
+        return AdapterEntry { memory: memory(section), grants, ..entry };
+    }
     if isolation.unwrap_or(default) == Isolation::Inline && !grants.is_empty() {
         section.wrong(
             "grants",

@@ -9,6 +9,7 @@ fn settings() -> Settings {
         shell_exec: false,
         run_workspace: false,
         timeout: Duration::from_secs(300),
+        processes: 1,
         output: 1,
         file: 1,
         disk: 1,

@@ -1,0 +1,66 @@
+//! The adapter that carries out actions of role `envoy` itself, and what it answers besides its output.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nexus_router_sdk::Capability;
+
+use super::{Adapter, Backing, Inner};
+use crate::envoy::{self, Envoy};
+use crate::evidence::Report;
+use crate::loader::{Confined, Description};
+
+/// What an adapter answers, as it crossed the ABI.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) text: String,
+    /// What the router knows of an execution of its own besides.
+    pub(crate) report: Option<Report>,
+}
+
+impl From<String> for Answered {
+    fn from(text: String) -> Self {
+        Self { text, report: None }
+    }
+}
+
+impl From<envoy::Answered> for Answered {
+    fn from(answered: envoy::Answered) -> Self {
+        Self { text: answered.text, report: Some(answered.report) }
+    }
+}
+
+impl Adapter {
+    /// Makes the adapter that carries out actions of role `envoy`, each in a sandbox of its own.
+    pub(in crate::loader) fn of_envoy(adapter_id: &str, envoy: Envoy) -> Self {
+        let description = Description {
+            adapter_id: adapter_id.to_owned(),
+            adapter_kind: "envoy".to_owned(),
+            capabilities: BTreeSet::from([
+                Capability::Apply,
+                Capability::External,
+                Capability::Timeout,
+            ]),
+            starts_at_once: false,
+            catalog: false,
+        };
+        let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
+        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(envoy));
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
+    }
+
+    /// Says whether a ref is part of the router, and so has no library.
+    #[must_use]
+    pub fn is_built_in(factory_ref: &str) -> bool {
+        [Self::NULL_REF, envoy::REF].contains(&factory_ref)
+    }
+
+    /// Returns the envoy that it is, if it is one.
+    #[must_use]
+    pub fn envoy(&self) -> Option<&Envoy> {
+        match &self.inner.backing {
+            Backing::Envoy(envoy) => Some(envoy),
+            _ => None,
+        }
+    }
+}
