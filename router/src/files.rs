@@ -57,7 +57,9 @@ pub(crate) fn seize(path: &Path) -> Result<File> {
     let file = match opened.map_err(|error| (error.raw_os_error(), error)) {
         Ok(file) => file,
         // A link, a pipe that nobody reads, a socket.
-        Err((Some(code), _)) if [Errno::LOOP, Errno::NXIO].iter().any(|it| it.raw_os_error() == code) => {
+        Err((Some(code), _))
+            if [Errno::LOOP, Errno::NXIO].iter().any(|it| it.raw_os_error() == code) =>
+        {
             return Err(unusable());
         }
         Err((_, error)) => return Err(error),
@@ -117,7 +119,8 @@ mod tests {
         }
         assert!(!at("new").exists(), "nothing is made at the other end");
         // Somebody reads the pipe, so it can be opened; a lock it is not.
-        let _reader = rustix::fs::open(at("pipe"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+        let _reader =
+            rustix::fs::open(at("pipe"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
         assert!(seize(&at("pipe")).is_err());
     }
 }

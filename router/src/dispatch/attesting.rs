@@ -87,20 +87,23 @@ impl Execution {
     ) {
         let (Some(keeper), Some(case)) = (&around.keeper, case) else { return };
         let given = given(result);
-        let (code, message, findings) =
-            match on_a_thread(keeper, move |keeper| keeper.close_case(&case, &given)).await {
-                Ok(findings) if findings.is_empty() => return,
-                Ok(findings) => {
-                    let told = findings.join(", ");
-                    (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
-                }
-                Err(error) => {
-                    tracing::error!(%error, "what came of a call cannot be kept; that is kept instead as soon as something can be");
-                    let message =
-                        format!("the call was made, and what came of it cannot be kept: {error}");
-                    (UNWRITABLE, message, Vec::new())
-                }
-            };
+        let (code, message, findings) = match on_a_thread(keeper, move |keeper| {
+            keeper.close_case(&case, &given)
+        })
+        .await
+        {
+            Ok(findings) if findings.is_empty() => return,
+            Ok(findings) => {
+                let told = findings.join(", ");
+                (ROLE_OUTPUT, format!("the output cannot be sealed: {told}"), findings)
+            }
+            Err(error) => {
+                tracing::error!(%error, "what came of a call cannot be kept; that is kept instead as soon as something can be");
+                let message =
+                    format!("the call was made, and what came of it cannot be kept: {error}");
+                (UNWRITABLE, message, Vec::new())
+            }
+        };
         let mut details = Object::new();
         if !findings.is_empty() {
             let findings = findings.into_iter().map(Value::from);

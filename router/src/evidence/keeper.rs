@@ -294,8 +294,8 @@ impl Keeper {
             Given::Output(output) if *native => output.clone().into(),
             _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
         };
-        let normalized = &normalize(class.role(), None, Redactor::Nothing, value)
-            .map_err(Findings::from)?;
+        let normalized =
+            &normalize(class.role(), None, Redactor::Nothing, value).map_err(Findings::from)?;
         let output = Output::check_for(spec, normalized.value())?;
         let (outcome, reason) = match given {
             Given::Output(_) if output.ok => (Outcome::Succeeded, "ok".to_owned()),

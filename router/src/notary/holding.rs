@@ -147,7 +147,8 @@ pub(super) fn former(store: &Store, root: &Path) -> Result<i64, Error> {
     let mut last = 0;
     for Former { run_no, attestation_sha256 } in Former::read(root)? {
         // Several stores may be sealed in one directory.
-        let is_this = store.seal_of_number(run_no)?.is_some_and(|it| digest(&it) == attestation_sha256);
+        let is_this =
+            store.seal_of_number(run_no)?.is_some_and(|it| digest(&it) == attestation_sha256);
         last = if is_this { last.max(run_no) } else { last };
     }
     Ok(last)
@@ -175,7 +176,8 @@ impl Former {
             bytes => bytes.map_err(seal::Error::file(&path))?,
         };
         let unreadable = |why: String| Stray::Unreadable { path: path.clone(), why };
-        let value = json::parse(&bytes, Limits::REQUEST).map_err(|error| unreadable(error.to_string()))?;
+        let value =
+            json::parse(&bytes, Limits::REQUEST).map_err(|error| unreadable(error.to_string()))?;
         let one = |item: &Value| {
             let run_no = item.get("run_no").and_then(Value::as_i64)?;
             let attestation_sha256 = item.get("attestation_sha256").and_then(Value::as_str)?;

@@ -71,7 +71,10 @@ fn a_log_put_back_from_an_older_copy_is_not_continued_after_a_restart() {
         }
         let before = files(&world.path(part));
         for _ in 0..2 {
-            assert_refused(&run(&world), "the log has 1 entries, and the store has the seal of entry 1");
+            assert_refused(
+                &run(&world),
+                "the log has 1 entries, and the store has the seal of entry 1",
+            );
         }
         assert_eq!(files(&world.path(part)), before, "nothing was signed");
         fs::remove_dir_all(world.path(part)).unwrap();

@@ -96,8 +96,7 @@ fn an_output_for_which_there_is_no_room_leaves_evidence_at_once() {
 
 #[test]
 fn what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room() {
-    const NAME: &str =
-        "faults::evidence::what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room";
+    const NAME: &str = "faults::evidence::what_a_full_disk_keeps_from_being_evidence_is_evidence_when_there_is_room";
     if let Some(place) = Place::inside() {
         on_a_small_disk(&place);
         return place.done();
@@ -177,6 +176,7 @@ fn the_plan_of_a_run_is_written_once_and_not_for_each_step() {
     let plans = || fs::read_dir(root.join("plan")).unwrap().count();
     let case = keeper.open_case(acting(&planned, 1)).unwrap();
     keeper.close_case(&case, &output(10)).unwrap();
+    drop(case);
     assert_eq!(plans(), 1);
     let moved = fs::read_dir(root.join("plan")).unwrap().next().unwrap().unwrap().path();
     fs::rename(&moved, root.join("moved")).unwrap();
