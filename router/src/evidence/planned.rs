@@ -76,3 +76,20 @@ impl Planned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_made_once_and_one_that_could_not_be_verified_is_none() {
+        let steps =
+            |count: usize| (1..=count).map(|step| (step, ActionClass::DataLookup)).collect();
+        let planned = Planned::new(steps(3));
+        let plan = planned.plan("task").unwrap();
+        assert_eq!(plan.steps().len(), 3);
+        assert!(std::ptr::eq(plan, planned.plan("task").unwrap()), "not for each step");
+        let findings = Planned::new(steps(30_000)).plan("task").unwrap_err();
+        assert!(!findings.reasons().is_empty());
+    }
+}

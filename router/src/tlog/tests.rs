@@ -198,3 +198,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_tiles_above_the_leaves_stay_while_many_others_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    let key = crate::key::SigningKey::create(&place.path().join("key.pem")).unwrap();
+    let directory = place.path().join("log");
+    let log = Log::open(&directory, Signer::new("example.com/log", key).unwrap(), &[]).unwrap();
+    let entries = |from: u64| (from..from + 10_000).map(|number| number.to_string().into_bytes());
+    for batch in 0..10 {
+        log.append(&entries(batch * 10_000).collect::<Vec<_>>()).unwrap();
+    }
+    let (tree, checkpoint) = (Tree::open(&directory).unwrap(), log.checkpoint());
+    tree.proof(0, &checkpoint).unwrap();
+    // Another hundred tiles of leaves, none of which is below the first tile above the leaves.
+    for tile in 0..100 {
+        tree.proof(65_536 + tile * 256, &checkpoint).unwrap();
+    }
+    std::fs::remove_file(directory.join("tile/1/000")).unwrap();
+    let proof = tree.proof(40_000, &checkpoint).unwrap();
+    proof.verify(b"40000", log.verifiers()).unwrap();
+    assert!(Tree::open(&directory).unwrap().proof(40_000, &checkpoint).is_err(), "it is needed");
+}

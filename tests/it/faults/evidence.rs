@@ -180,6 +180,7 @@ fn the_plan_of_a_run_is_written_once_and_not_for_each_step() {
     let plans = || fs::read_dir(root.join("plan")).unwrap().count();
     let case = keeper.open_case(acting(&planned, 1)).unwrap();
     keeper.close_case(&case, &output(10)).unwrap();
+    drop(case);
     assert_eq!(plans(), 1);
     let moved = fs::read_dir(root.join("plan")).unwrap().next().unwrap().unwrap().path();
     fs::rename(&moved, root.join("moved")).unwrap();
