@@ -76,7 +76,6 @@ fn source(section: &Section<'_>) -> SourceEntry {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::{ConfigFile, Environment, Error};
     use crate::role::ActionClass;
 
