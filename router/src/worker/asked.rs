@@ -69,6 +69,10 @@ pub(super) fn read(text: Vec<u8>) -> Result<(String, String), Refused> {
         return Err(Refused::TooLong);
     }
     let text = String::from_utf8(text).map_err(|_| Refused::NotUnderstood)?;
+    // A list would be read as the members in their order.
+    if !text.trim_start().starts_with('{') {
+        return Err(Refused::NotUnderstood);
+    }
     let request: Request = serde_json::from_str(&text).map_err(|_| Refused::NotUnderstood)?;
     request.call_id.map(|call_id| (call_id, text)).ok_or(Refused::NoCall)
 }
@@ -156,7 +160,7 @@ mod tests {
         assert_eq!(read(text), Ok(("r/0".to_owned(), text.to_owned())));
         assert_eq!(read(r#"{"type":"retrieve"}"#), Err(Refused::NoCall));
         assert_eq!(read(r#"{"call_id":null}"#), Err(Refused::NoCall));
-        for text in ["", "[]", "{", r#"{"call_id":7}"#, r#"{"call_id":"a"} x"#] {
+        for text in ["", "[]", "[\"r/0\"]", "{", r#"{"call_id":7}"#, r#"{"call_id":"a"} x"#] {
             assert_eq!(read(text), Err(Refused::NotUnderstood), "{text}");
         }
         assert_eq!(super::read(vec![0xff; 4]), Err(Refused::NotUnderstood));

@@ -98,8 +98,8 @@ proptest! {
     ) {
         let (ours, theirs) = pair();
         let link = Link::new(ours, false);
-        let begun = link.call(1, "name", "{}", Box::new(|_| ()), &|_| ()).is_ok();
-        prop_assert!(begun);
+        let called = link.call(1, "name", "{}", Box::new(|_| ()), &|_| ());
+        prop_assert!(called.is_ok());
         let open = Mutex::new(0_usize);
         let passed = Mutex::new(0_usize);
         for (message, answered) in questions.iter().zip(answered) {
