@@ -66,7 +66,9 @@ impl SettingKind {
             }
             (Self::Name, Setting::Text(text)) => {
                 let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-                !text.is_empty() && text.bytes().all(is_fine) && !text.bytes().all(|byte| byte == b'.')
+                !text.is_empty()
+                    && text.bytes().all(is_fine)
+                    && !text.bytes().all(|byte| byte == b'.')
             }
             (Self::Limit, Setting::Number(number)) => (1..=1 << 53).contains(number),
             (Self::Flag, Setting::Flag(_)) => true,

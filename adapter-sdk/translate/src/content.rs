@@ -126,8 +126,7 @@ fn decode_asset(asset: Value<'_, '_>, kind: Value<'_, '_>) -> Result<(), Refusal
     of_kind(asset, Kind::Object)?;
     one_of(asset, "kind", &[kind.inner()], rule::VALUE_UNKNOWN)?;
     let is_image = kind.is("image");
-    let formats: &[&str] =
-        if is_image { &["png", "jpeg", "webp"] } else { &["mp3", "wav", "ogg"] };
+    let formats: &[&str] = if is_image { &["png", "jpeg", "webp"] } else { &["mp3", "wav", "ogg"] };
     one_of(asset, "format", formats, rule::VALUE_UNKNOWN)?;
     let Some(digest) = asset.get("digest") else { return Err(missing(asset, "digest")) };
     of_kind(digest, Kind::Object)?;

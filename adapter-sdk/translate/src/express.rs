@@ -61,7 +61,8 @@ fn messages(document: &Document<'_, '_>, table: &Table) -> Result<(), Refusal> {
             Err(refuse(last.value, rule::ENDS_WITH_ASSISTANT, why))
         }
         Some(most) if trailing > most as usize => {
-            let why = format!("{trailing} messages of assistant stand at the end; at most {most} may");
+            let why =
+                format!("{trailing} messages of assistant stand at the end; at most {most} may");
             Err(refuse(last.value, rule::TWO_TRAILING_ASSISTANTS, &why))
         }
         _ => Ok(()),
@@ -86,9 +87,7 @@ fn hold_message(message: Message<'_, '_>, table: &Table) -> Result<(), Refusal> 
     };
     let items = message.content.items().count();
     match form {
-        _ if items == 0 => {
-            Err(refuse(list, rule::EMPTY_CONTENT, "the list has no items"))
-        }
+        _ if items == 0 => Err(refuse(list, rule::EMPTY_CONTENT, "the list has no items")),
         Form::Text => Err(refuse(
             list,
             rule::LIST_CONTENT_NOT_EXPRESSIBLE,
@@ -116,9 +115,10 @@ fn hold_text(text: Value<'_, '_>, rule: TextRule) -> Result<(), Refusal> {
     let (is_fine, why) = match rule {
         TextRule::Any => return Ok(()),
         TextRule::NotEmpty => (!text.inner().is_empty(), "it is empty"),
-        TextRule::NotBlank => {
-            (text.chars().any(|character| !character.is_whitespace()), "it has nothing but white space")
-        }
+        TextRule::NotBlank => (
+            text.chars().any(|character| !character.is_whitespace()),
+            "it has nothing but white space",
+        ),
     };
     if is_fine { Ok(()) } else { Err(refuse(text, rule::EMPTY_TEXT, why)) }
 }

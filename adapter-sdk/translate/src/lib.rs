@@ -11,7 +11,7 @@
 //!     ("api_version", Setting::Text("v1".into())),
 //!     ("model", Setting::Text("gpt-5".into())),
 //! ];
-//! let translator = Translator::new(&target::OPENAI, binding).unwrap();
+//! let translator = Translator::new(target::OPENAI, binding).unwrap();
 //! let refusal = translator.render(b"{ }").unwrap_err();
 //! assert_eq!(refusal.rule.code, "X.nexus.NOT_CANONICAL");
 //! ```
@@ -45,11 +45,12 @@ pub use binding::{Binding, Field, Setting, SettingKind};
 pub use content::{Content, Item, Message, Role};
 pub use document::{Document, FACET_VERSION, POLICY_VERSION};
 pub use name::{Letters, NameRule};
-pub use refusal::{RULES, Refusal, Rule, rule};
+pub use refusal::{CODES, RULES, Refusal, Rule, rule};
 pub use scan::{MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 pub use table::{Empty, Form, Strict, Table, TextRule, Vocabulary};
 pub use tape::{Kind, Tape, Value};
 pub use target::{Endpoint, Target};
+pub use text::number;
 pub use tool::Tool;
 pub use translator::{Rendered, Translator, sha256};
 pub use writer::Writer;

@@ -59,6 +59,9 @@ macro_rules! rules {
 
         /// Every rule.
         pub const RULES: &[&Rule] = &[$(rule::$name),*];
+
+        /// The code of every rule, for manifests.
+        pub const CODES: &[&str] = &[$(rule::$name.code),*];
     };
 }
 

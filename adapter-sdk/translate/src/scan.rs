@@ -126,7 +126,8 @@ impl Scanner<'_> {
                 Err(Fault { rule: rule::DUPLICATE_KEY, at, message })
             }
             Ordering::Greater => {
-                let message = format!("it stands after {}, which sorts after it", at_index(last).raw());
+                let message =
+                    format!("it stands after {}, which sorts after it", at_index(last).raw());
                 Err(Fault { rule: rule::NOT_CANONICAL, at, message })
             }
         }
@@ -194,7 +195,9 @@ impl Scanner<'_> {
                     kind = Kind::Escaped;
                     self.escape()?;
                 }
-                Some(_) => return Err(self.fault(rule::NOT_JSON, "a control character is not escaped")),
+                Some(_) => {
+                    return Err(self.fault(rule::NOT_JSON, "a control character is not escaped"));
+                }
                 None => return Err(self.fault(rule::NOT_JSON, "it ends inside of a string")),
             }
         }
@@ -211,7 +214,9 @@ impl Scanner<'_> {
                 match unit {
                     0x8 | 0x9 | 0xa | 0xc | 0xd | 0x20.. => return Err(self.needless(unit)),
                     _ if digits.iter().any(u8::is_ascii_uppercase) => {
-                        return Err(self.fault(rule::NOT_CANONICAL, "an escape has upper-case digits"));
+                        return Err(
+                            self.fault(rule::NOT_CANONICAL, "an escape has upper-case digits")
+                        );
                     }
                     _ => self.at += 6,
                 }
@@ -229,13 +234,16 @@ impl Scanner<'_> {
             0xd800..=0xdbff => {
                 let follows = self.bytes.get(self.at + 6..self.at + 8) == Some(b"\\u");
                 match self.unit(self.at + 8) {
-                    Ok(0xdc00..=0xdfff) if follows => {
-                        self.fault(rule::NOT_CANONICAL, "a character is escaped that stands for itself")
-                    }
+                    Ok(0xdc00..=0xdfff) if follows => self.fault(
+                        rule::NOT_CANONICAL,
+                        "a character is escaped that stands for itself",
+                    ),
                     _ => self.fault(rule::LONE_SURROGATE, lone),
                 }
             }
-            0x20.. => self.fault(rule::NOT_CANONICAL, "a character is escaped that stands for itself"),
+            0x20.. => {
+                self.fault(rule::NOT_CANONICAL, "a character is escaped that stands for itself")
+            }
             _ => self.fault(rule::NOT_CANONICAL, "an escape has a shorter form"),
         }
     }
@@ -244,7 +252,9 @@ impl Scanner<'_> {
     fn unit(&self, at: usize) -> Result<u32, Fault> {
         let digits = self.bytes.get(at..at + 4);
         let digits = digits.and_then(|digits| {
-            digits.iter().try_fold(0, |unit, digit| Some(unit * 16 + char::from(*digit).to_digit(16)?))
+            digits
+                .iter()
+                .try_fold(0, |unit, digit| Some(unit * 16 + char::from(*digit).to_digit(16)?))
         });
         digits.ok_or_else(|| self.fault(rule::NOT_JSON, "an escape lacks digits"))
     }

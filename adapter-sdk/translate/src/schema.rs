@@ -16,10 +16,11 @@ pub(crate) fn hold_root(parameters: Value<'_, '_>, table: &Table) -> Result<(), 
             return Err(refuse(found, rule::SCHEMA_ROOT_NOT_EXPRESSIBLE, &why));
         }
     }
+    let Some(rule_of_names) = &table.parameter_name else { return Ok(()) };
     let properties = parameters.get("properties");
     for (name, _) in properties.into_iter().flat_map(Value::members) {
-        if !table.parameter_name.accepts(name.chars()) {
-            let why = format!("a name must match {}", table.parameter_name.pattern());
+        if !rule_of_names.accepts(name.chars()) {
+            let why = format!("a name must match {}", rule_of_names.pattern());
             return Err(refuse(name, rule::PARAMETER_NAME_CONSTRAINT, &why));
         }
     }
@@ -66,7 +67,8 @@ pub(crate) fn hold_strict(parameters: Value<'_, '_>, strict: Strict) -> Result<(
         left.extend(value.items());
         left.extend(value.members().map(|(_, member)| member));
         let is_object = value.get("type").is_some_and(|found| found.is("object"));
-        if is_object && value.get("additionalProperties").is_none_or(|found| found.raw() != "false") {
+        if is_object && value.get("additionalProperties").is_none_or(|found| found.raw() != "false")
+        {
             return open(value, "additionalProperties must be false");
         }
         if strict != Strict::ClosedAndRequired {

@@ -31,8 +31,8 @@ pub struct Table {
     pub most_tools: Option<u32>,
     /// The rule for names of tools. Two tools of one name are always refused.
     pub tool_name: NameRule,
-    /// The rule for names of parameters.
-    pub parameter_name: NameRule,
+    /// The rule for names of parameters, if there is one.
+    pub parameter_name: Option<NameRule>,
     /// Whether the description of a tool may be null.
     pub null_description: bool,
     /// Keywords that may not stand at the root of parameters.

@@ -57,18 +57,15 @@ impl Endpoint {
 }
 
 /// Every target of this crate.
-pub const ALL: &[&Target] =
-    &[&OPENAI, &OPENAI_RESPONSES, &ANTHROPIC, &GEMINI, &OLLAMA, &LLAMA_CPP];
+pub const ALL: &[&Target] = &[OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, OLLAMA, LLAMA_CPP];
 
 /// Metadata tells where a document comes from. No provider has a place for it, nulls included.
 const METADATA: &[&str] = &["/metadata"];
 
-const API_VERSION: Field = Field {
-    name: "api_version",
-    kind: SettingKind::Text,
-    required: true,
-    meaning: "the version of the provider's API, which chooses the table of constraints",
-};
+/// The setting that chooses the table; it says which versions there are.
+const fn api_version(meaning: &'static str) -> Field {
+    Field { name: "api_version", kind: SettingKind::Text, required: true, meaning }
+}
 
 const MODEL: Field = Field {
     name: "model",

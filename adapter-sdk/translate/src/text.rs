@@ -86,3 +86,12 @@ pub(crate) fn write_string(out: &mut String, text: &str) {
     }
     out.push('"');
 }
+
+/// Returns a finite number as RFC 8785 writes it; others as `null`.
+#[must_use]
+pub fn number(number: f64) -> String {
+    if number.is_finite() {
+        return ryu_js::Buffer::new().format_finite(number).into();
+    }
+    "null".into()
+}

@@ -1,7 +1,7 @@
 //! Anthropic's messages: system messages become blocks beside the others, one block each.
 
 use super::{
-    API_VERSION, Endpoint, METADATA, MODEL, STREAM, STRICT, Target, each_text, list, writes_tools,
+    Endpoint, METADATA, MODEL, STREAM, STRICT, Target, api_version, each_text, list, writes_tools,
 };
 use crate::binding::{Binding, Field, SettingKind};
 use crate::content::{Message, Role};
@@ -14,7 +14,7 @@ const SINCE_2026: &str = "2026-10-21";
 const SINCE_2023: &str = "2023-06-01";
 
 /// `POST /v1/messages`.
-pub static ANTHROPIC: Target = Target {
+pub const ANTHROPIC: &Target = &Target {
     id: "anthropic",
     canonical_versions: &[FACET_VERSION],
     tables: &[
@@ -22,7 +22,9 @@ pub static ANTHROPIC: Target = Target {
         table("anthropic/2023-06-01/1", SINCE_2023),
     ],
     binding: &[
-        API_VERSION,
+        api_version(
+            "the version of the API, 2026-10-21 or 2023-06-01; it chooses the table of constraints",
+        ),
         MODEL,
         Field {
             name: "max_tokens",
@@ -62,7 +64,7 @@ const fn table(id: &'static str, api_version: &'static str) -> Table {
         no_tools: Empty::Written,
         most_tools: None,
         tool_name: NameRule::of(Letters::Word("_-"), 128),
-        parameter_name: NameRule::ANY,
+        parameter_name: None,
         null_description: false,
         refused_at_root: &["allOf", "anyOf", "oneOf"],
         vocabulary: None,

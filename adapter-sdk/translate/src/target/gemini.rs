@@ -2,7 +2,9 @@
 
 use alloc::format;
 
-use super::{API_VERSION, Endpoint, METADATA, STREAM, Target, each_text, limit, list, writes_tools};
+use super::{
+    Endpoint, METADATA, STREAM, Target, api_version, each_text, limit, list, writes_tools,
+};
 use crate::binding::{Binding, Field, SettingKind};
 use crate::content::{Message, Role};
 use crate::document::{Document, FACET_VERSION};
@@ -11,13 +13,13 @@ use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
 /// `POST /VERSION/models/MODEL:generateContent`.
-pub static GEMINI: Target = Target {
+pub const GEMINI: &Target = &Target {
     id: "gemini",
     canonical_versions: &[FACET_VERSION],
     // The official client names 128 characters, for v1; servers of v1beta were seen to refuse more than 64.
     tables: &[table("gemini/v1/1", "v1", 128), table("gemini/v1beta/1", "v1beta", 64)],
     binding: &[
-        API_VERSION,
+        api_version("the version of the API, v1 or v1beta; it chooses the table of constraints"),
         Field {
             name: "model",
             kind: SettingKind::Name,
@@ -59,11 +61,11 @@ const fn table(id: &'static str, api_version: &'static str, most: u32) -> Table 
             rest: Letters::Word("_.:-"),
             most: Some(most),
         },
-        parameter_name: NameRule {
+        parameter_name: Some(NameRule {
             first: Letters::Letter("_"),
             rest: Letters::Word("_"),
             most: Some(64),
-        },
+        }),
         null_description: false,
         refused_at_root: &[],
         vocabulary: None,

@@ -1,7 +1,7 @@
 //! The server of llama.cpp: OpenAI's chat completions, with rules of its own.
 
 use super::{
-    API_VERSION, Endpoint, METADATA, MODEL, STREAM, Target, limit, same_messages, same_tools,
+    Endpoint, METADATA, MODEL, STREAM, Target, api_version, limit, same_messages, same_tools,
     writes_tools,
 };
 use crate::binding::Binding;
@@ -11,7 +11,7 @@ use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
 /// `POST /v1/chat/completions`.
-pub static LLAMA_CPP: Target = Target {
+pub const LLAMA_CPP: &Target = &Target {
     id: "llama.cpp",
     canonical_versions: &[FACET_VERSION],
     tables: &[Table {
@@ -29,13 +29,18 @@ pub static LLAMA_CPP: Target = Target {
         no_tools: Empty::Written,
         most_tools: None,
         tool_name: NameRule::ANY,
-        parameter_name: NameRule::ANY,
+        parameter_name: None,
         null_description: false,
         refused_at_root: &[],
         vocabulary: None,
         strict: Strict::None,
     }],
-    binding: &[API_VERSION, MODEL, limit("max_tokens"), STREAM],
+    binding: &[
+        api_version("the version of the API, v1; it chooses the table of constraints"),
+        MODEL,
+        limit("max_tokens"),
+        STREAM,
+    ],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/v1/chat/completions"),
     write,

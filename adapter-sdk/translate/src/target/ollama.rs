@@ -1,7 +1,7 @@
 //! Ollama's own chat: the shape of the canonical form, texts alone, and a small vocabulary of schemas.
 
 use super::{
-    API_VERSION, Endpoint, METADATA, MODEL, Target, limit, same_messages, same_tools, writes_tools,
+    Endpoint, METADATA, MODEL, Target, api_version, limit, same_messages, same_tools, writes_tools,
 };
 use crate::binding::{Binding, Field, SettingKind};
 use crate::document::{Document, FACET_VERSION};
@@ -10,7 +10,7 @@ use crate::table::{Empty, Form, Strict, Table, TextRule, Vocabulary};
 use crate::writer::Writer;
 
 /// `POST /api/chat`.
-pub static OLLAMA: Target = Target {
+pub const OLLAMA: &Target = &Target {
     id: "ollama",
     canonical_versions: &[FACET_VERSION],
     tables: &[Table {
@@ -28,7 +28,7 @@ pub static OLLAMA: Target = Target {
         no_tools: Empty::Written,
         most_tools: None,
         tool_name: NameRule::ANY,
-        parameter_name: NameRule::ANY,
+        parameter_name: None,
         null_description: false,
         refused_at_root: &[],
         // Server and client read schemas into these members and lose all others without a word.
@@ -39,7 +39,7 @@ pub static OLLAMA: Target = Target {
         strict: Strict::None,
     }],
     binding: &[
-        API_VERSION,
+        api_version("the version of the API, api; it chooses the table of constraints"),
         MODEL,
         limit("num_predict"),
         // Without it the provider streams.

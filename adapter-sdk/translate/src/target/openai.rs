@@ -1,7 +1,7 @@
 //! OpenAI's chat completions: the shape of the canonical form, with a binding around it.
 
 use super::{
-    API_VERSION, Endpoint, METADATA, MODEL, STREAM, STRICT, Target, limit, list, same_messages,
+    Endpoint, METADATA, MODEL, STREAM, STRICT, Target, api_version, limit, list, same_messages,
     same_tools, writes_tools,
 };
 use crate::binding::Binding;
@@ -11,7 +11,7 @@ use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
 /// `POST /v1/chat/completions`.
-pub static OPENAI: Target = Target {
+pub const OPENAI: &Target = &Target {
     id: "openai",
     canonical_versions: &[FACET_VERSION],
     tables: &[Table {
@@ -29,13 +29,19 @@ pub static OPENAI: Target = Target {
         no_tools: Empty::Absent,
         most_tools: Some(128),
         tool_name: NameRule::of(Letters::Word("_-"), 64),
-        parameter_name: NameRule::ANY,
+        parameter_name: None,
         null_description: false,
         refused_at_root: &["allOf", "anyOf", "enum", "not", "oneOf"],
         vocabulary: None,
         strict: Strict::ClosedAndRequired,
     }],
-    binding: &[API_VERSION, MODEL, limit("max_completion_tokens"), STREAM, STRICT],
+    binding: &[
+        api_version("the version of the API, v1; it chooses the table of constraints"),
+        MODEL,
+        limit("max_completion_tokens"),
+        STREAM,
+        STRICT,
+    ],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/v1/chat/completions"),
     write,

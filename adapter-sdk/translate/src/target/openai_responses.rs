@@ -1,8 +1,6 @@
 //! OpenAI's responses: a list of items, parts of their own type, and flat tools.
 
-use super::{
-    API_VERSION, Endpoint, METADATA, MODEL, STREAM, Target, limit, list, writes_tools,
-};
+use super::{Endpoint, METADATA, MODEL, STREAM, Target, api_version, limit, list, writes_tools};
 use crate::binding::{Binding, Field, SettingKind};
 use crate::content::{Content, Item, Message};
 use crate::document::{Document, FACET_VERSION};
@@ -11,7 +9,7 @@ use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
 /// `POST /v1/responses`.
-pub static OPENAI_RESPONSES: Target = Target {
+pub const OPENAI_RESPONSES: &Target = &Target {
     id: "openai.responses",
     canonical_versions: &[FACET_VERSION],
     tables: &[Table {
@@ -29,14 +27,14 @@ pub static OPENAI_RESPONSES: Target = Target {
         no_tools: Empty::Written,
         most_tools: Some(128),
         tool_name: NameRule::of(Letters::Word("_-"), 128),
-        parameter_name: NameRule::ANY,
+        parameter_name: None,
         null_description: true,
         refused_at_root: &["allOf", "anyOf", "enum", "not", "oneOf"],
         vocabulary: None,
         strict: Strict::ClosedAndRequired,
     }],
     binding: &[
-        API_VERSION,
+        api_version("the version of the API, v1; it chooses the table of constraints"),
         MODEL,
         limit("max_output_tokens"),
         // Without them the provider decides: it keeps answers, and tries strict tools first.
