@@ -160,8 +160,12 @@ def judge_ollama(payload):
         read = ollama._types.Message.model_validate(copy.deepcopy(message)).model_dump(exclude_none=True)
         if read != message:
             raise Complaint(f"read as {read}")
+        # The types take any role, and any type of tool.
         if message["role"] not in ("system", "user", "assistant"):
             raise Complaint(f"role {message['role']}")
+    for tool in payload["tools"]:
+        if tool["type"] != "function":
+            raise Complaint(f"a tool of type {tool['type']}")
 
 
 judges = {
@@ -193,10 +197,11 @@ def spoiled(target, payload):
     turns = {"openai.responses": "input", "gemini": "contents"}.get(target, "messages")
     content = "parts" if target == "gemini" else "content"
     yield change("unknown member", lambda p: p.update(temprature=1))
-    yield change("no messages member", lambda p: p.pop(turns))
-    yield change("messages of text", lambda p: p.update({turns: "hello there"})) if target != "openai.responses" else change(
-        "messages of a number", lambda p: p.update({turns: 5})
-    )
+    yield change("messages of a number", lambda p: p.update({turns: 5}))
+    # Responses may be asked for without any input, by their types.
+    if target != "openai.responses":
+        yield change("no messages member", lambda p: p.pop(turns))
+        yield change("messages of text", lambda p: p.update({turns: "hello there"}))
     yield change("unknown member of a message", lambda p: p[turns][-1].update(nmae="a"))
     yield change("unknown role", lambda p: p[turns][-1].update(role="tester"))
     yield change("content of a number", lambda p: p[turns][-1].update({content: 5}))

@@ -132,8 +132,8 @@ impl Inspection {
             .iter()
             .map(|check| (check.id, check.status, check.message.as_str()))
             .collect();
-        let mut extra = self.library.as_ref().map(LibraryFacts::lines).unwrap_or_default();
-        extra.extend(self.passive.iter().flat_map(declared_lines));
+        let extra = self.library.as_ref().map(LibraryFacts::lines).unwrap_or_default();
+        let declared: Vec<_> = self.passive.iter().flat_map(declared_lines).collect();
         render(&RenderInput {
             ok: self.ok(),
             adapter_id: self.adapter_id(),
@@ -149,6 +149,7 @@ impl Inspection {
             error_codes: self.error_codes(),
             config_params: self.config_params(),
             extra: &extra,
+            declared: &declared,
         })
     }
 
