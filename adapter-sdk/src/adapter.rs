@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AdapterError, CallContext, Capability, Catalog, Completion, Host, Object, code, redact,
+    AdapterError, CallContext, Capability, Catalog, Completion, Host, Object, Passive, code, redact,
 };
 
 /// One configured instance that carries out calls. Many calls may be under way at once.
@@ -65,6 +65,12 @@ pub trait Adapter: Send + Sync + 'static {
     fn catalog(&self, context: &CallContext) -> Result<Catalog, AdapterError> {
         let _ = context;
         Ok(Catalog::default())
+    }
+
+    /// Declares the adapter passive: an operation of it is a pure function of its arguments. The router holds
+    /// it to that when it is validated.
+    fn passive(&self) -> Option<Passive> {
+        None
     }
 
     /// Lets go of what the adapter holds; no call follows.

@@ -28,7 +28,7 @@ pub enum ErrorKind {
 pub struct AdapterError {
     /// Whether the failure was to be expected.
     pub kind: ErrorKind,
-    /// A stable name of the failure: upper-case letters, digits and underscores.
+    /// A stable name of the failure, as [`code::is_well_formed`] has it.
     pub code: String,
     /// What happened, for people. No secrets.
     pub message: String,
@@ -147,14 +147,27 @@ pub mod code {
     }
 
     /// Says whether a code is well-formed: an upper-case letter, then upper-case letters, digits and
-    /// single underscores.
+    /// single underscores; or such a code behind `X.`, a name in small letters and digits, and a dot, as
+    /// specifications of others want it (`X.nexus.NOT_CANONICAL`).
     #[must_use]
     pub fn is_well_formed(code: &str) -> bool {
+        code.len() <= 64 && is_plain(without_namespace(code))
+    }
+
+    fn without_namespace(code: &str) -> &str {
+        let parts = code.strip_prefix("X.").and_then(|rest| rest.split_once('.'));
+        let is_name = |name: &str| {
+            name.starts_with(|first: char| first.is_ascii_lowercase())
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        parts.filter(|(name, _)| is_name(name)).map_or(code, |(_, plain)| plain)
+    }
+
+    fn is_plain(code: &str) -> bool {
         code.starts_with(|first: char| first.is_ascii_uppercase())
             && !code.ends_with('_')
             && !code.contains("__")
             && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-            && code.len() <= 64
     }
 }
 
@@ -168,6 +181,30 @@ mod tests {
         for (index, listed) in code::ALL.iter().enumerate() {
             assert!(code::is_well_formed(listed), "{listed}");
             assert!(!code::ALL[..index].contains(listed), "{listed} is listed twice");
+        }
+    }
+
+    #[test]
+    fn code_may_stand_behind_a_namespace() {
+        for code in ["X.nexus.NOT_JSON", "X.a1.E", "X", "X_1"] {
+            assert!(code::is_well_formed(code), "{code}");
+        }
+        let long = format!("X.nexus.{}", "A".repeat(57));
+        for code in [
+            "X.nexus.",
+            "X..E",
+            "X.Nexus.E",
+            "X.1a.E",
+            "X.nexus.not_json",
+            "X.nexus.A__B",
+            "X.nexus.more.E",
+            "x.nexus.E",
+            "Y.nexus.E",
+            "X.E",
+            "nexus.E",
+            &long,
+        ] {
+            assert!(!code::is_well_formed(code), "{code}");
         }
     }
 }

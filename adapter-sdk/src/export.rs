@@ -19,7 +19,7 @@ use crate::cancellation::{CallsInFlight, InFlight};
 use crate::completion::{Completion, encode, error_text};
 use crate::context::{CallContext, Host, Level};
 use crate::guard::guard;
-use crate::{Adapter, AdapterError, Catalog, Factory, Interaction, Object};
+use crate::{Adapter, AdapterError, Catalog, Factory, Interaction, Object, Passive};
 
 /// Exports a factory under its function's name, with an optional manifest. One line per factory, at the
 /// top level of a module; a library may have several.
@@ -163,6 +163,8 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
             starts_at_once: bool,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             catalog: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            passive: Option<Passive>,
         }
         let described = guard("describe", || {
             serde_json::to_string(&Description {
@@ -171,6 +173,7 @@ impl<A: Adapter> AdapterV1 for Guarded<A> {
                 capabilities: self.adapter.capabilities(),
                 starts_at_once: self.adapter.starts_at_once(),
                 catalog: self.adapter.has_catalog(),
+                passive: self.adapter.passive(),
             })
             .map_err(|error| AdapterError::bug(error.to_string()))
         });

@@ -88,6 +88,9 @@
 //! Never write to the process' standard output: it belongs to the host. [`CallContext::output`] and
 //! [`CallContext::log`] carry text to wherever the host wants it.
 //!
+//! A [`translator`] is an adapter that is a pure function of its arguments; the router proves it of those that
+//! declare themselves [`Passive`].
+//!
 //! The [`testing`] module checks a built library with the `nexus-router` binary, as the router would.
 
 mod adapter;
@@ -103,8 +106,10 @@ mod guard;
 mod json_text;
 mod manifest;
 pub mod metadata;
+mod passive;
 pub mod redact;
 pub mod testing;
+pub mod translator;
 
 pub use adapter::{Adapter, Factory};
 pub use capability::Capability;
@@ -113,6 +118,8 @@ pub use completion::{Completion, wait};
 pub use context::{CallContext, Host, Level};
 pub use error::{AdapterError, ErrorKind, code};
 pub use manifest::{ConfigKey, Manifest, ValueType};
+pub use nexus_router_translate as translate;
+pub use passive::Passive;
 
 /// A JSON object; keys keep the order in which they were given.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -1,5 +1,7 @@
 //! Helpers for an adapter's own tests.
 
+pub mod passive;
+
 use nexus_router_abi::HostV1;
 use nexus_router_abi::abi_stable::std_types::RStr;
 use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;

@@ -5,6 +5,7 @@
 pub mod docs;
 mod inspect;
 mod list;
+mod passive;
 mod render;
 mod table;
 
@@ -170,7 +171,8 @@ fn examine(
 ) -> Result<(Validation, Option<(Opened, Observations)>), AdapterLoadError> {
     match loader.examine(request) {
         Ok((opened, observations)) => {
-            let candidate = Candidate::new(&opened, &observations, strictness);
+            let rehearsal = passive::rehearse(loader, &opened, &observations)?;
+            let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);
             let checks =
                 CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
             let metadata = Some(metadata(&candidate));

@@ -29,6 +29,7 @@ mod store;
 mod timeline;
 mod token;
 mod tool;
+mod translate;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -90,6 +91,8 @@ enum Verb {
     /// List, validate, inspect, document, try and create adapters.
     #[command(subcommand)]
     Adapter(Box<adapter::Verb>),
+    /// Render a canonical document as the payload of a provider. Exits 0 with the payload, 1 if it is refused.
+    Translate(Box<translate::Arguments>),
     /// Contracts of adapters' operations: list, show, freeze, verify, compare, document, test and approve them.
     #[command(subcommand)]
     Interface(Box<interface::Verb>),
@@ -243,6 +246,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Store(verb) => store::run(*verb, &environment),
         Verb::Audit(verb) => audit::run(&verb, &environment),
         Verb::Adapter(verb) => adapter::run(*verb, &environment),
+        Verb::Translate(arguments) => translate::run(&arguments, &environment),
         Verb::Interface(verb) => interface::run(*verb, &environment),
         Verb::Tool(verb) => tool::run(*verb, &environment),
         Verb::Contract(verb) => contract::run(*verb, &environment),

@@ -7,6 +7,8 @@ mod evidence;
 mod own;
 mod sources;
 
+use nexus_router_sdk::translate;
+
 use crate::check::CHECKS;
 use crate::loader::Reason;
 use crate::{access, bundle, config, mapping, replay, router, store, takeover, telemetry};
@@ -107,7 +109,10 @@ pub fn all() -> impl Iterator<Item = Code> {
     let tables = tables.into_iter().flat_map(|(kind, rows)| {
         rows.iter().map(move |(code, meaning, remedy)| row(code, kind, meaning, remedy))
     });
-    OWN.iter().copied().chain(tables).chain(reasons).chain(checks).chain(rules())
+    let translators = translate::RULES
+        .iter()
+        .map(|rule| row(rule.code, Kind::Adapter, rule.meaning, rule.remedy));
+    OWN.iter().copied().chain(tables).chain(translators).chain(reasons).chain(checks).chain(rules())
 }
 
 /// The rules for tool specs, by code; those that share one are told by id.

@@ -25,6 +25,7 @@ mod metadata;
 mod notice;
 mod opened;
 mod placement;
+mod rehearsal;
 mod search;
 mod side_effects;
 mod verdict;
@@ -52,6 +53,7 @@ pub use metadata::FactoryRecord;
 pub use notice::{Notice, NoticeSink, log_notices};
 pub(crate) use opened::Opened;
 pub use placement::{Confined, Placement};
+pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
 
 use crate::config::Environment;
@@ -68,6 +70,7 @@ use image::Image;
 use library::{Factory, Stage};
 use manifest::ManifestView;
 use opened::call_error;
+use rehearsal::Surroundings;
 use verdict::Verdict;
 use wire::{Observations, Task};
 
@@ -275,7 +278,11 @@ impl Loader {
     ) -> Result<Trial, AdapterLoadError> {
         let opened = self.prepare(request)?;
         opened.admit_statically()?;
-        let outcome = self.run_child(&opened, Task::Call { request: call.request() })?;
+        let outcome = self.run_child(
+            &opened,
+            Task::Call { request: call.request() },
+            &Surroundings::default(),
+        )?;
         let answer = match (outcome.result, outcome.answer, outcome.stage) {
             (Ok(_), Some(answer), _) => {
                 adapter::read_answer(answer.as_deref().map_err(String::as_str))
@@ -338,7 +345,12 @@ impl Loader {
         }
     }
 
-    fn run_child(&self, opened: &Opened, task: Task) -> Result<Outcome, AdapterLoadError> {
+    fn run_child(
+        &self,
+        opened: &Opened,
+        task: Task,
+        surroundings: &Surroundings,
+    ) -> Result<Outcome, AdapterLoadError> {
         let helper = self.helper(opened)?;
         let unusable =
             |error: &std::io::Error| helper_error(opened.factory_ref.as_str(), helper, error);
@@ -349,7 +361,8 @@ impl Loader {
             argument: CHILD_ARGUMENT,
             lasting: false,
             guarded: !self.placement.grants.run.is_empty(),
-            environment: library_path.into_iter().collect(),
+            environment: library_path.into_iter().chain(surroundings.environment.clone()).collect(),
+            directory: surroundings.directory.clone(),
             job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
         };
         dry_run::run(&recipe, self.limits.time).map_err(|error| unusable(&error))
@@ -388,7 +401,8 @@ impl Loader {
         opened: &Opened,
         task: Task,
     ) -> Result<(Observations, String), AdapterLoadError> {
-        let Outcome { result, stage, printed, .. } = self.run_child(opened, task)?;
+        let Outcome { result, stage, printed, .. } =
+            self.run_child(opened, task, &Surroundings::default())?;
         match result {
             Ok(observations) => Ok((observations, printed)),
             Err(halt) => Err(opened.halted(&halt, stage, &printed)),

@@ -39,9 +39,9 @@ fn good_adapter_passes_every_check() {
     let table: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
     assert_eq!(ids, table);
     assert_eq!(report["errors"], json!([]));
-    // Nothing is stated of versions; the kernel may lack a part of the confinement.
-    for id in table.iter().filter(|id| !["ROUTER_VERSION_SUPPORTED", "TRIED_CONFINED"].contains(id))
-    {
+    // Nothing is stated of versions, nor that it is passive; the kernel may lack a part of the confinement.
+    let unstated = ["ROUTER_VERSION_SUPPORTED", "TRIED_CONFINED", "PASSIVE_PURE"];
+    for id in table.iter().filter(|id| !unstated.contains(id)) {
         assert_eq!(status(&report, id), "pass", "{id}");
     }
 }
@@ -84,6 +84,7 @@ fn every_check_can_fail() {
         ("CONFIG_ACCEPTED", good().manifest("config_schema", required)),
         ("NO_SIDE_EFFECTS", good().script("leave_thread", true)),
         ("INSTANCES_INDEPENDENT", described("adapter_id", json!("good-{n}"))),
+        ("PASSIVE_PURE", described("passive", json!({"tool": "t"}))),
     ];
     let rest: Vec<&str> = CHECKS
         .iter()

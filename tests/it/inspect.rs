@@ -40,6 +40,7 @@ const REPORT: &str = "\
   ✓ NO_SIDE_EFFECTS
   ✓ INSTANCES_INDEPENDENT
   (confinement)
+  ○ PASSIVE_PURE
 
 ## Manifest
   Router versions: >=1.2,<2

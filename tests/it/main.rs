@@ -35,4 +35,5 @@ mod support;
 mod template;
 mod tidy;
 mod token_cli;
+mod translate;
 mod worker;

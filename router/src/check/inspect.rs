@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::passive::declared_lines;
 use super::render::{RenderInput, render};
 use super::{Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description};
 
 /// What is known of an adapter.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Inspection {
     pub library: Option<LibraryFacts>,
     manifest: Option<Value>,
     view: Option<ManifestView>,
+    /// What a passive adapter declares.
+    passive: Option<Value>,
 }
 
 /// What a library file tells of itself.
@@ -51,11 +54,15 @@ pub fn inspect(
 ) -> Result<Inspection, AdapterLoadError> {
     let (validation, opened) = examine(loader, request, strictness)?;
     let library = opened.as_ref().map(|(opened, observations)| facts(opened, observations));
+    let passive = opened.as_ref().and_then(|(opened, observations)| {
+        let description = description::read_object(&observations.description).ok()?;
+        Some(opened.scrub_value(description.get("passive")?.get("declares")?))
+    });
     let (manifest, view) = match opened {
         Some((opened, _)) => (opened.record.manifest.filter(Value::is_object), opened.view),
         None => (None, None),
     };
-    Ok(Inspection { validation, library, manifest, view })
+    Ok(Inspection { validation, library, manifest, view, passive })
 }
 
 fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
@@ -126,6 +133,7 @@ impl Inspection {
             .map(|check| (check.id, check.status, check.message.as_str()))
             .collect();
         let extra = self.library.as_ref().map(LibraryFacts::lines).unwrap_or_default();
+        let declared: Vec<_> = self.passive.iter().flat_map(declared_lines).collect();
         render(&RenderInput {
             ok: self.ok(),
             adapter_id: self.adapter_id(),
@@ -141,16 +149,17 @@ impl Inspection {
             error_codes: self.error_codes(),
             config_params: self.config_params(),
             extra: &extra,
+            declared: &declared,
         })
     }
 
-    /// Returns the report for programs: the peer's members, and `library`.
+    /// Returns the report for programs: the peer's members, `library`, and `passive` of one that is.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let params = self.config_params();
         let listed = self.metadata("capabilities").is_some_and(Value::is_array);
         let stated = |key: &str| self.manifest.as_ref().is_some_and(|m| m.get(key).is_some());
-        json!({
+        let mut report = json!({
             "ok": self.ok(),
             "adapter_id": self.adapter_id(),
             "adapter_kind": self.adapter_kind(),
@@ -161,7 +170,11 @@ impl Inspection {
             "manifest": self.manifest,
             "validation": self.validation.to_json(),
             "library": self.library,
-        })
+        });
+        if let Some(declares) = &self.passive {
+            report["passive"] = declares.clone();
+        }
+        report
     }
 
     fn metadata(&self, field: &str) -> Option<&Value> {

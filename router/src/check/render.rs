@@ -30,6 +30,8 @@ pub(super) struct RenderInput<'a> {
     pub(super) config_params: &'a [ConfigParam],
     /// What else is known of the library: label and value.
     pub(super) extra: &'a [(String, String)],
+    /// What a passive adapter declares: label and value.
+    pub(super) declared: &'a [(String, String)],
 }
 
 /// Returns the report.
@@ -49,7 +51,10 @@ pub(super) fn render(input: &RenderInput<'_>) -> String {
         blocks.push(std::iter::once(heading).chain(params).collect());
     }
     if !input.extra.is_empty() {
-        blocks.push(library(input.extra));
+        blocks.push(labelled("## Library", input.extra));
+    }
+    if !input.declared.is_empty() {
+        blocks.push(labelled("## Declared", input.declared));
     }
     let blocks: Vec<_> = blocks.iter().map(|lines| lines.join("\n") + "\n").collect();
     blocks.join("\n")
@@ -107,14 +112,14 @@ fn param(param: &ConfigParam) -> impl Iterator<Item = String> {
     std::iter::once(line).chain(description.map(|text| format!("    {}", visible(text))))
 }
 
-fn library(extra: &[(String, String)]) -> Vec<String> {
+fn labelled(heading: &str, extra: &[(String, String)]) -> Vec<String> {
     let labels: Vec<_> = extra.iter().map(|(label, _)| format!("{}:", visible(label))).collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let lines = labels
         .iter()
         .zip(extra)
         .map(|(label, (_, value))| format!("  {label:<width$} {}", visible(value)));
-    std::iter::once("## Library".to_owned()).chain(lines).collect()
+    std::iter::once(heading.to_owned()).chain(lines).collect()
 }
 
 #[cfg(test)]
@@ -145,6 +150,7 @@ mod tests {
         error_codes: &[],
         config_params: &[],
         extra: &[],
+        declared: &[],
     };
 
     fn texts(value: &Value) -> Vec<String> {
@@ -180,6 +186,7 @@ mod tests {
             error_codes: &error_codes,
             config_params: &ManifestView::read(manifest).config,
             extra: &[],
+            declared: &[],
         })
     }
 
@@ -246,9 +253,10 @@ mod tests {
                 capabilities: &texts[2..4],
                 checks: &[(&texts[4], Status::Skip, &texts[6]), ("X", Status::Warn, &texts[0])],
                 extra: &extra,
+                declared: &extra,
                 ..EMPTY
             });
-            prop_assert_eq!(text.lines().count(), 16);
+            prop_assert_eq!(text.lines().count(), 19);
             prop_assert!(text.chars().all(|c| c == '\n' || python_text::is_printable(c)));
         }
     }

@@ -7,6 +7,7 @@ use nexus_router_sdk::{Capability, Object, canonical};
 use serde_json::Value;
 
 use super::Strictness;
+use super::passive::{Rehearsal, passive_pure};
 use crate::loader::manifest;
 use crate::loader::versions::{self, Support};
 use crate::loader::wire::Observations;
@@ -40,6 +41,8 @@ pub(super) struct Candidate<'a> {
     pub(super) strictness: Strictness,
     /// The members of the description, or what is wrong with it.
     pub(super) description: Result<Object, String>,
+    /// What became of its examples, if it declares itself passive.
+    pub(super) rehearsal: Option<Rehearsal>,
 }
 
 impl<'a> Candidate<'a> {
@@ -47,9 +50,10 @@ impl<'a> Candidate<'a> {
         opened: &'a Opened,
         observations: &'a Observations,
         strictness: Strictness,
+        rehearsal: Option<Rehearsal>,
     ) -> Self {
         let description = description::read_object(&observations.description);
-        Self { opened, observations, strictness, description }
+        Self { opened, observations, strictness, description, rehearsal }
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&Value> {
@@ -177,7 +181,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "ERROR_CODES_FORMAT",
-        doc: "Error codes are upper-case words joined by underscores.",
+        doc: "Error codes are upper-case words joined by underscores, maybe behind X.NAME. of their owner.",
         remedy: "write codes such as CONNECTION_FAILED",
         run: error_codes_format,
     },
@@ -204,6 +208,12 @@ pub const CHECKS: &[Check] = &[
         doc: "The checks above ran under the full confinement (a warning when the kernel lacks a part).",
         remedy: "use a kernel with Landlock and seccomp",
         run: tried_confined,
+    },
+    Check {
+        id: "PASSIVE_PURE",
+        doc: "A passive adapter gives the same bytes in two processes with other surroundings.",
+        remedy: "make answers of the arguments and the configuration alone: no time, environment, files or chance",
+        run: passive_pure,
     },
 ];
 

@@ -72,7 +72,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
 
 /// Where adapters are.
 #[derive(clap::Args)]
-struct Search {
+pub(super) struct Search {
     /// A directory with adapters; may be given more than once, and comes before all others: those of
     /// `NEXUS_ROUTER_ADAPTER_PATH`, of router.toml, and the directory of this program.
     #[arg(long, value_name = "DIR")]
@@ -83,7 +83,7 @@ struct Search {
 }
 
 impl Search {
-    fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
+    pub(super) fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
         let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
         Ok(Loader::with_path(environment, &self.adapter_path, &config.adapter_path))
     }

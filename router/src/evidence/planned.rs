@@ -85,11 +85,26 @@ mod tests {
     fn a_plan_is_made_once_and_one_that_could_not_be_verified_is_none() {
         let steps =
             |count: usize| (1..=count).map(|step| (step, ActionClass::DataLookup)).collect();
-        let planned = Planned::new(steps(3));
-        let plan = planned.plan("task").unwrap();
+        let planned = Planned::new(steps(3), Vec::new());
+        let plan = planned.plan("task", (1, "step-1")).unwrap();
         assert_eq!(plan.steps().len(), 3);
-        assert!(std::ptr::eq(plan, planned.plan("task").unwrap()), "not for each step");
-        let findings = Planned::new(steps(30_000)).plan("task").unwrap_err();
-        assert!(!findings.reasons().is_empty());
+        let again = planned.plan("task", (3, "step-3-2")).unwrap();
+        assert!(std::ptr::eq(&*plan, &*again), "not for each step");
+        let large = Planned::new(steps(30_000), Vec::new());
+        assert!(!large.plan("task", (1, "step-1")).unwrap_err().reasons().is_empty());
+    }
+
+    #[test]
+    fn a_second_execution_that_is_granted_something_has_the_grant_in_a_plan_of_its_own() {
+        let granted = vec![(1, Permission::ShellExec, Vec::new())];
+        let planned = Planned::new(vec![(1, ActionClass::ShellExec)], granted);
+        let first = planned.plan("task", (1, "step-1")).unwrap();
+        let second = planned.plan("task", (1, "step-1-2")).unwrap();
+        assert_eq!(first.grants()[0].exec_id, "step-1");
+        assert_eq!(second.grants()[0].exec_id, "step-1-2");
+        planned.kept(&second);
+        assert!(!planned.is_kept(&first));
+        planned.kept(&first);
+        assert!(planned.is_kept(&first) && !planned.is_kept(&second));
     }
 }

@@ -61,6 +61,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
         lasting: true,
         guarded: !grants.run.is_empty(),
         environment: environment(loader, &grants),
+        directory: None,
         job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
     };
     let label = opened.label();

@@ -41,6 +41,8 @@ pub(crate) struct Recipe {
     pub(crate) guarded: bool,
     /// All that it sees of the environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Where it works, if not where this process does.
+    pub(crate) directory: Option<PathBuf>,
     /// What it is told first.
     pub(crate) job: Vec<u8>,
 }
@@ -94,6 +96,9 @@ impl Process {
             .stdin(Stdio::from(theirs))
             .stdout(printing.try_clone()?)
             .stderr(printing);
+        if let Some(directory) = &recipe.directory {
+            command.current_dir(directory);
+        }
         let child = if recipe.lasting { spawn(command) } else { command.spawn() };
         let mut child = child?;
         let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {

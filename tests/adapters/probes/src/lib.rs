@@ -4,6 +4,7 @@
 mod asker;
 mod fake;
 mod many_calls;
+mod passive;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::asker::Asker;
 use crate::fake::Fake;
 use crate::many_calls::ManyCalls;
+use crate::passive::Noticing;
 
 const CAPABILITIES: &[Capability] = &[Capability::Apply];
 
@@ -159,3 +161,11 @@ export_adapter!(
     Manifest::new(fake::KIND, &[Capability::Apply, Capability::External])
         .router_versions(">=1.2,<2")
 );
+
+/// Gives back what it is given, and what it noticed on the way.
+#[expect(clippy::needless_pass_by_value, reason = "a factory takes its configuration")]
+fn noticing(adapter_id: Option<&str>, config: Object) -> Result<Noticing, AdapterError> {
+    Ok(Noticing::new(adapter_id, &config))
+}
+
+export_adapter!(noticing, passive::MANIFEST);
