@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use nexus_router::config::{ConfigFile, Environment};
+use nexus_router::config::{AdapterEntry, ConfigFile, Environment};
 use serde_json::json;
 
 use super::{ECHO, request, write};
@@ -117,7 +117,9 @@ fn configuration_files_of_the_readme_are_some() {
     let shops: Vec<(&str, ConfigFile)> = texts
         .map(|text| (text, find(text)))
         .inspect(|(text, config)| {
-            let granted = config.adapters.iter().all(|adapter| !adapter.grants.is_empty());
+            let granted =
+                |adapter: &AdapterEntry| !adapter.grants.is_empty() || !adapter.sources.is_empty();
+            let granted = config.adapters.iter().all(granted);
             let says = !config.adapters.is_empty() || !config.policy.rules.is_empty();
             assert!(granted && says, "{text}");
         })

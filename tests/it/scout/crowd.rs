@@ -2,17 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Service, assert_genuine, broker_log, config, daemon, request, run};
-use crate::daemon::support::{Daemon, until};
+use super::{Service, assert_genuine, broker_log, config, daemon, run};
+use crate::daemon::support::until;
 
 fn ask(id: usize) -> Value {
     json!({ "type": "retrieve", "source": "docs", "input": { "id": id } })
-}
-
-/// Returns the processes of an adapter.
-fn processes(daemon: &Daemon, adapter_id: &str) -> Vec<Value> {
-    let health = daemon.get(&format!("/v1/adapters/{adapter_id}/health")).ok();
-    health["workers"]["processes"].as_array().unwrap_or_else(|| panic!("{health}")).clone()
 }
 
 #[test]
@@ -42,27 +36,23 @@ fn every_call_of_a_crowd_gets_its_own_answers() {
         }
     });
     assert_eq!(service.asked().len(), 12 * 5 * 6);
-    assert_eq!(processes(&daemon, "asker").len(), 1);
+    let shown = daemon.get("/v1/adapters/asker").ok();
+    assert_eq!((&shown["workers"], &shown["restarts"]), (&json!(1), &json!(0)), "{shown}");
     assert_genuine(&daemon);
 }
 
 #[test]
-fn a_scout_that_is_killed_while_it_waits_leaves_evidence_of_what_it_asked() {
+fn a_worker_that_dies_while_it_waits_leaves_evidence_of_what_it_asked() {
     let service = Service::start();
     let daemon = daemon(&config(&service));
-    let slow = request("scout", "doc_retrieval", json!({ "source": "slow" }));
-    let run_id = daemon.post("/v1/runs?wait=false", &slow).by("scout").send().run_id();
-    until("the request", || (!service.asked().is_empty()).then_some(()));
-    let worker = processes(&daemon, "scout")[0].as_i64().and_then(|id| i32::try_from(id).ok());
-    let worker = rustix::process::Pid::from_raw(worker.unwrap()).unwrap();
-    rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
-    let ended = daemon.ended(&run_id);
-    assert_eq!(ended["status"], "FAILED", "{ended}");
-    assert!(ended.to_string().contains("ADAPTER_CRASHED"), "{ended}");
-    let log = broker_log(&daemon, &json!({ "run": { "run_id": run_id } }));
+    let slow = json!({ "asks": [{ "type": "retrieve", "source": "slow" }], "how": "dies" });
+    let answer = run(&daemon, "asker", "doc_retrieval", slow);
+    assert!(answer.to_string().contains("ADAPTER_CRASHED"), "{answer}");
+    let log = broker_log(&daemon, &answer["run"]);
     assert_eq!((&log[0]["outcome"], &log[0]["code"]), (&json!("failed"), &json!("CANCELLED")));
     until("the end of the call", || (daemon.calls_in_flight("library") == 0).then_some(()));
-    let again = run(&daemon, "scout", "doc_retrieval", json!({ "source": "docs" }));
+    let again = run(&daemon, "asker", "doc_retrieval", json!({ "asks": [ask(1)] }));
     assert_eq!(again["status"], "COMPLETED", "{again}");
+    assert_eq!(daemon.get("/v1/adapters/asker").ok()["restarts"], 1);
     assert_genuine(&daemon);
 }

@@ -37,7 +37,7 @@ impl Adapter for Asker {
     }
 
     /// Asks each of `asks` as often as `times` says: one after the other, all `at_once`, `outside` of the call, or
-    /// `after` it is over; `left` ones are under way when the call ends.
+    /// `after` it is over; `left` ones are under way when the call ends, or the worker `dies` of it.
     fn call(&self, context: &CallContext, tool: &str, _: &str, args: Object) -> Answer {
         let asks = args.get("asks").and_then(Value::as_array).cloned().unwrap_or_default();
         let times = args.get("times").and_then(Value::as_u64).unwrap_or(1);
@@ -57,7 +57,7 @@ impl Adapter for Asker {
                 joined.map(|answer| answer.unwrap_or_default()).collect()
             }),
             "outside" => asks.iter().map(|request| told(context.host().ask(request))).collect(),
-            "after" | "left" => {
+            "after" | "left" | "dies" => {
                 for request in asks {
                     let (late, context) = (self.late, context.clone());
                     let waits = how == "after";
@@ -69,8 +69,11 @@ impl Adapter for Asker {
                         late.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
                     }));
                 }
-                if how == "left" {
-                    std::thread::sleep(std::time::Duration::from_millis(100));
+                if how != "after" {
+                    std::thread::sleep(std::time::Duration::from_millis(300));
+                }
+                if how == "dies" {
+                    std::process::abort();
                 }
                 Vec::new()
             }
