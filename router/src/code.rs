@@ -2,6 +2,7 @@
 
 mod calls;
 mod contracts;
+mod envoy;
 mod evidence;
 mod own;
 mod sources;
@@ -82,11 +83,12 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 18] = [
+    let tables: [(Kind, &[Row]); 19] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
+        (Kind::Run, envoy::RUNS),
         (Kind::Run, evidence::RUNS),
         (Kind::Error, evidence::ERRORS),
         (Kind::Adapter, sources::ADAPTERS),

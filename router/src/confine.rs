@@ -32,7 +32,7 @@ pub(crate) const PROGRAM: &str = "program";
 
 /// Whoever multiplies without end is found soon: the superuser has no limit of processes.
 pub(crate) const WATCH: Watch =
-    Watch { word: Some(PROGRAM), look: Duration::from_millis(100), most_processes: 256 };
+    Watch { word: Some(PROGRAM), look: Duration::from_millis(20), most_processes: 256 };
 
 /// What is to be done, and what it may use.
 #[derive(Debug)]

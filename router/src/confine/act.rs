@@ -52,7 +52,8 @@ pub(super) fn open(from: impl AsFd, path: &str, flags: OFlags) -> io::Result<Own
     let mode =
         if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o644) } else { Mode::empty() };
     // What waits for somebody at its other end is not waited for.
-    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let waits = !flags.contains(OFlags::PATH);
+    let flags = flags | OFlags::CLOEXEC | if waits { OFlags::NONBLOCK } else { OFlags::empty() };
     rustix::fs::openat2(from, path, flags, mode, STRAIGHT).map_err(|error| named(path, error))
 }
 

@@ -251,6 +251,7 @@ const FULL: &[(&str, &str)] = &[
             "digest": {"alg": "sha256", "value": "v"}}]},
         "policy": {"allow_apply": true, "max_steps": 2, "on_error": "continue"},
         "plan_override": [{"step_id": "s", "intent": "i", "timeout_ms": 20,
+            "grants": [{"grant": "shell_exec"}, {"grant": "network", "targets": ["a:1", "b:2"]}],
             "expected_output_pointer": "/x", "dispatch": {"adapter_id": "b"},
             "call": {"tool": "t", "method": "m", "args": {"any": [{"thing": null}]}}},
             {"step_id": "t", "intent": "", "call": {"tool": "t", "method": "m", "args": {}}}]}"#,

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -32,6 +32,9 @@ impl Watch {
     pub(crate) const WORKER: Self =
         Self { word: None, look: Duration::from_millis(500), most_processes: 1000 };
 }
+
+/// How often to count in any case.
+const COUNT: Duration = Duration::from_millis(500);
 
 /// The third argument that makes a child a guard.
 pub(crate) const GUARD: &str = "guard";
@@ -69,7 +72,7 @@ fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
     let pidfd = pidfd_open(Pid::from_child(worker), PidfdFlags::empty())?;
     let stdin = io::stdin();
     let look = Timespec::try_from(watch.look).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut overran = false;
+    let (mut overran, mut counted, crowd) = (false, Instant::now(), session::crowd());
     loop {
         // What the router says is for the worker; only that it has let go is for us.
         let mut sources =
@@ -79,8 +82,11 @@ fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
             Err(error) => return Err(error.into()),
         }
         let (ended, let_go) = (!sources[0].revents().is_empty(), !sources[1].revents().is_empty());
-        if !ended && !let_go && session::count(worker.id()) > watch.most_processes {
-            overran = true;
+        // To count them takes a while. That there are many more of all processes is seen at once.
+        let many = session::crowd() > crowd + watch.most_processes / 2;
+        if !ended && !let_go && (many || counted.elapsed() >= COUNT) {
+            overran |= session::count(worker.id()) > watch.most_processes;
+            counted = Instant::now();
         }
         if let_go || overran {
             worker.kill()?;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 /// How long to go on when processes start others as fast as they are killed.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -29,11 +29,29 @@ fn members(session: u32) -> impl Iterator<Item = i32> {
     ids.filter(move |id| is_member(*id, session))
 }
 
+/// Tells how many threads there are on this machine, of all processes; 0 if nobody knows.
+pub(super) fn crowd() -> usize {
+    let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let all = told.split(' ').nth(3).and_then(|field| field.split_once('/')?.1.parse().ok());
+    all.unwrap_or_default()
+}
+
 /// Kills every process of a session; false if there was none that lives.
 pub(super) fn kill_all(session: u32) -> bool {
     let mut found = false;
+    let mut group = None;
     for id in members(session) {
         found = true;
+        // A whole group is killed at once, so that nobody in it starts another meanwhile. It is there as long as
+        // somebody in it is.
+        let its = group_of(id, session);
+        if its.is_some() && its != group {
+            group = its;
+            let group = its.and_then(|group| Pid::from_raw(group.cast_signed()));
+            let _: Option<Result<(), Errno>> =
+                group.map(|group| kill_process_group(group, Signal::KILL));
+            continue;
+        }
         // Another process may have got its number by now; held by its descriptor, it is asked again.
         let Some(Ok(process)) = Pid::from_raw(id).map(|id| pidfd_open(id, PidfdFlags::empty()))
         else {
@@ -48,11 +66,17 @@ pub(super) fn kill_all(session: u32) -> bool {
 
 /// Says whether a process is in a session and has not ended.
 fn is_member(id: i32, session: u32) -> bool {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return false };
+    group_of(id, session).is_some()
+}
+
+/// Returns the group of a process, if it is in a session and has not ended.
+fn group_of(id: i32, session: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name of the program stands in parentheses, and may hold anything.
-    let Some((_, rest)) = status.rsplit_once(") ") else { return false };
+    let (_, rest) = status.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next();
-    let of = fields.nth(2).and_then(|field| field.parse().ok());
-    of == Some(session) && !matches!(state, Some("Z" | "X"))
+    let group = fields.nth(1).and_then(|field| field.parse().ok());
+    let of = fields.next().and_then(|field| field.parse().ok());
+    group.filter(|_| of == Some(session) && !matches!(state, Some("Z" | "X")))
 }

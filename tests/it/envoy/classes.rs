@@ -8,7 +8,7 @@ use super::{Stage, read, shell_granted, statement, test};
 fn a_program_runs_and_its_evidence_says_what_it_was() {
     let stage = Stage::new("", "run = [\"/bin/sh\"]\nenv = [\"GREETING\"]");
     std::fs::create_dir(stage.workspace("src")).unwrap();
-    let args = json!({ "argv": ["sh", "-c", "cat; echo $GREETING $SECRET $PWD >&2; exit 3"],
+    let args = json!({ "argv": ["sh", "-c", "read x; printf %s $x; echo $GREETING $SECRET $PWD >&2; exit 3"],
         "cwd": "src", "env": ["GREETING"], "stdin": "given", "timeout_s": 60 });
     let run = stage.run(&[json!({ "tool": "test_exec", "args": args })]);
     let output = &run["results"][0]["output"];
@@ -166,7 +166,10 @@ fn a_repository_is_worked_on_by_what_is_granted_for_it() {
     if !std::path::Path::new("/usr/bin/git").exists() {
         return;
     }
-    let stage = Stage::new("", "run = [\"/usr/bin/git\"]\nread = [\"/usr/share/git-core\"]");
+    let settings = ["/etc/gitconfig", "/usr/share/git-core"];
+    let settings = settings.into_iter().filter(|path| std::path::Path::new(path).exists());
+    let settings: Vec<&str> = settings.collect();
+    let stage = Stage::new("", &format!("run = [\"/usr/bin/git\"]\nread = {settings:?}"));
     let git = |argv: &[&str]| {
         let argv: Vec<&str> = ["git", "-c", "user.name=n", "-c", "user.email=e"]
             .into_iter()

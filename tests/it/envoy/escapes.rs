@@ -16,7 +16,7 @@ use crate::support::{World, built_directory};
 /// Stands before the answers among what else a test prints.
 const MARK: &str = "ANSWERS ";
 /// Tells the test that it is the program.
-const ROLE: &str = "NEXUS_ROUTER_TEST_PROBES";
+const ROLE: &str = "ENVOY_PROBES";
 
 const EPERM: i64 = 1;
 const EACCES: i64 = 13;
