@@ -4,6 +4,7 @@
 //! [`switchboard`] looks after; requests and answers go over a socket as [`frame`]s. What this module does not
 //! know is what a worker does: that is the job which it is given, and the servant that carries out calls.
 
+mod allowance;
 mod asked;
 mod asks;
 pub(crate) mod broker;

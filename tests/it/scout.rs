@@ -1,5 +1,6 @@
 //! Scouts at work: what they retrieve goes through the router, and everything they do leaves evidence.
 
+mod crowd;
 mod hostile;
 mod mcp;
 mod retrieving;
@@ -96,7 +97,7 @@ fn answer(path: &str, args: &Value, number: usize) -> (u16, Value) {
             200,
             json!({ "text": format!("Document {}", args["id"]), "language": args["language"],
                 "request_id": format!("r{number}"), "meta": { "served": number },
-                "key": format!("you sent {KEY}") }),
+                "key": format!("you sent Bearer {KEY}") }),
         ),
         "/index/search" => (200, json!({ "hits": [hit(2), hit(1), hit(3)], "took": number })),
         "/data/rows" => (200, json!({ "rows": [[1, "a"], [2, "b"]], "created_at": number })),

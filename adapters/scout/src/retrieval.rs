@@ -16,7 +16,7 @@ const MOST_HITS: usize = 100;
 /// How a search API is asked, and where its hits are.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Search {
+pub(crate) struct Search {
     query: String,
     limit: String,
     hits: String,
@@ -51,7 +51,7 @@ impl Search {
 /// Where the parts of a document are in an answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Document {
+pub(crate) struct Document {
     text: Option<String>,
     title: Option<String>,
     url: Option<String>,

@@ -11,8 +11,9 @@ use crate::config::SourceEntry;
 use crate::envoy::PlanGrant;
 use crate::evidence::{self, Acting, Case, Given, Keeper, Permission, Rejection};
 use crate::gate::Selection;
-use crate::grant::Grants;
+use crate::grant::{Grants, Isolation};
 use crate::json::{Object, Value};
+use crate::loader::Adapter;
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::Act;
 use crate::request::Step;
@@ -186,6 +187,17 @@ impl Execution {
             tracing::error!(%failed, "no evidence of a refusal can be kept");
             error.details.insert("evidence", "unwritten");
         }
+    }
+}
+
+/// Adds how a call in a worker was confined.
+pub(super) fn add_to_case(case: &mut Case, adapter: &Adapter) {
+    let confined = adapter.confined();
+    if confined.isolation == Isolation::Worker {
+        let missing = confined.missing_names().into_iter().map(Value::from).collect();
+        case.add_fact("confinement", confined.confinement.as_str());
+        case.add_fact("landlock_abi", confined.landlock_in_force());
+        case.add_fact("missing", Value::Array(missing));
     }
 }
 

@@ -11,6 +11,8 @@ use crate::json::{self, Object, Value};
 const FILE: &str = "broker.jsonl";
 /// Longer arguments are told by their digest alone.
 const SHOWN: usize = 4096;
+/// So many pointers of what was taken out are told.
+const POINTERS: usize = 100;
 
 /// One request of a call.
 #[derive(Debug, Default)]
@@ -25,7 +27,8 @@ pub(super) struct Entry {
     /// The code of the error, if it failed or was refused.
     pub(super) code: Option<String>,
     /// The pointers of what was taken out of the answer.
-    pub(super) removed: Vec<String>,
+    removed: Vec<String>,
+    removed_count: usize,
     pub(super) time: Duration,
 }
 
@@ -41,6 +44,11 @@ impl Entry {
         self.operation = Some(operation);
     }
 
+    /// Returns the name of the source that was asked, if there is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.operation.as_ref()?.get("source").and_then(Value::as_str)
+    }
+
     /// Notes the arguments, from which secrets were taken out already.
     pub(super) fn input(&mut self, args: Object) {
         let text = json::to_canonical(&args.clone().into());
@@ -52,6 +60,13 @@ impl Entry {
     pub(super) fn output(&mut self, output: &Value) {
         let text = json::to_canonical(output);
         self.output = Some((Digest::of(text.as_bytes()), text.len()));
+    }
+
+    /// Notes what was taken out of the answer.
+    pub(super) fn removed(&mut self, mut pointers: Vec<String>) {
+        self.removed_count = pointers.len();
+        pointers.truncate(POINTERS);
+        self.removed = pointers;
     }
 
     /// Returns the digest of the answer.
@@ -89,6 +104,7 @@ impl Entry {
         line.insert("duration_us", u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX));
         let removed = self.removed.iter().map(|pointer| Value::from(pointer.as_str()));
         line.insert("removed", Value::Array(removed.collect()));
+        line.insert("removed_count", self.removed_count);
         line.into()
     }
 }
@@ -119,5 +135,68 @@ impl Log {
             lines.map(|(at, one)| json::to_canonical(&line(one, at + 1)) + "\n").collect()
         };
         (text(&Entry::line), text(&Entry::volatile))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::ActionClass;
+
+    fn entry(args: &str) -> Entry {
+        let source = SourceEntry {
+            name: "docs".to_owned(),
+            adapter: "http".to_owned(),
+            tool: "t".to_owned(),
+            method: "m".to_owned(),
+            action_class: ActionClass::DocRetrieval,
+            args: Object::new(),
+            volatile: Vec::new(),
+            timeout: None,
+        };
+        let mut entry = Entry { kind: "retrieve", ..Entry::default() };
+        entry.source(&source);
+        let mut input = Object::new();
+        input.insert("id", args);
+        entry.input(input);
+        entry
+    }
+
+    #[test]
+    fn equal_requests_leave_equal_lines_however_long_they_took() {
+        let files = |millis| {
+            let mut entry = entry("7");
+            entry.time = Duration::from_millis(millis);
+            entry.removed(vec!["/ts".to_owned(); 101]);
+            entry.output(&Value::from("text"));
+            let mut log = Log::default();
+            log.push(entry);
+            log.files()
+        };
+        let ((one, volatile), (two, other)) = (files(1), files(2));
+        assert_eq!(one, two);
+        assert_ne!(volatile, other);
+        assert!(one.contains(r#""outcome":"ok""#) && one.ends_with("}\n"), "{one}");
+        assert!(volatile.contains(r#""removed_count":101"#), "{volatile}");
+        assert_eq!(volatile.matches("/ts").count(), POINTERS);
+    }
+
+    #[test]
+    fn outcomes_tell_what_was_refused_from_what_failed() {
+        let line = |change: &dyn Fn(&mut Entry)| {
+            let mut entry = entry("7");
+            entry.code = Some("X".to_owned());
+            change(&mut entry);
+            json::to_canonical(&entry.line(1))
+        };
+        assert!(line(&|_| ()).contains(r#""outcome":"failed""#));
+        assert!(line(&|entry| entry.denied = true).contains(r#""outcome":"refused""#));
+        assert!(line(&|entry| entry.input = None).contains(r#""outcome":"refused""#));
+    }
+
+    #[test]
+    fn long_arguments_are_told_by_their_digest_alone() {
+        let long = json::to_canonical(&entry(&"x".repeat(SHOWN)).line(1));
+        assert!(long.contains("input_sha256") && !long.contains("xxx"), "{long}");
     }
 }

@@ -38,6 +38,8 @@ const MARGIN: Duration = Duration::from_millis(200);
 const REFUSED: &str = "ASK_REFUSED";
 /// The code of a source that there is not.
 const UNKNOWN: &str = "SOURCE_UNKNOWN";
+/// The code of a source that does not do what it was asked for.
+const FAILED: &str = "SOURCE_FAILED";
 
 /// Answers what one call asks.
 pub(super) struct Retrieving<'a> {
@@ -134,6 +136,8 @@ impl<'a> Retrieving<'a> {
         entry.time = began.elapsed();
         let answer = answer.map_err(|error| self.shown(error));
         entry.code = answer.as_ref().err().map(|error| error.code.clone());
+        let (run_id, code) = (self.run_id, entry.code.as_deref());
+        tracing::debug!(run_id, source = entry.name(), code, "a call asked for something");
         // On record before the asker knows: what it was told is in the log, whatever it does next.
         self.log().push(entry);
         ask.answer(answer.as_deref());
@@ -142,9 +146,13 @@ impl<'a> Retrieving<'a> {
     /// Returns an error as whoever asks may see it. That a source has a bug is no bug of its own.
     fn shown(&self, error: AdapterError) -> AdapterError {
         let secrets = &self.around.secrets;
-        let details = secrets.scrub_object(&error.details);
-        let shown = AdapterError::operational(error.code, secrets.scrub(&error.message));
-        shown.details(details.into())
+        let message = secrets.scrub(&error.message);
+        if [code::INPUT_REQUIRED, code::CLIENT_CAPABILITY_MISSING].contains(&error.code.as_str()) {
+            let message = format!("the source would ask its caller, who is not there: {message}");
+            return AdapterError::operational(FAILED, message);
+        }
+        let shown = AdapterError::operational(error.code, message);
+        shown.details(secrets.scrub_object(&error.details).into())
     }
 
     /// Reads a request, and finds its source.
@@ -274,7 +282,7 @@ impl<'a> Retrieving<'a> {
             AdapterError::operational("OUTPUT_INVALID", message)
         })?;
         let mut output = Value::Object(output);
-        entry.removed = normalize_answer(&mut output, &source.volatile);
+        entry.removed(normalize_answer(&mut output, &source.volatile));
         let output = secrets.redact_texts(&output);
         entry.output(&output);
         let mut answer = Object::with_capacity(3);

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
-use super::attesting::ROLE_OUTPUT;
+use super::attesting::{ROLE_OUTPUT, add_to_case};
 use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
@@ -95,8 +95,9 @@ impl Execution {
                         case = opened;
                         let call = self.call(around, permit, step.timeout(), index, end);
                         let (answer, time, report) = call.instrument(span).await?;
-                        if let (Some(case), Some(report)) = (&mut case, report) {
-                            case.attach(report);
+                        if let Some(case) = &mut case {
+                            add_to_case(case, &chosen.adapter);
+                            report.into_iter().for_each(|report| case.attach(report));
                         }
                         (answer, time)
                     }

@@ -99,6 +99,11 @@ impl Case {
         }
         self.report = report;
     }
+
+    /// Adds a fact about where the step is carried out.
+    pub fn add_fact(&mut self, name: &str, value: impl Into<Value>) {
+        self.sandbox.insert(name, value);
+    }
 }
 
 /// Keeps evidence.

@@ -21,6 +21,7 @@ pub(super) enum Refused {
     NoCall,
     TooMany,
     TooManyAtOnce,
+    Unread,
 }
 
 impl Refused {
@@ -46,6 +47,11 @@ impl Refused {
             Self::TooManyAtOnce => (
                 LIMIT,
                 format!("the call waits for {AT_ONCE} answers of the host; wait for one of them"),
+            ),
+            Self::Unread => (
+                LIMIT,
+                "what was answered before has not been read; read answers before asking for more"
+                    .to_owned(),
             ),
         };
         text_of(&AdapterError::operational(code, message))
@@ -160,13 +166,14 @@ mod tests {
 
     #[test]
     fn refusals_are_errors_with_a_code_and_a_remedy() {
-        use Refused::{NoCall, NotUnderstood, TooLong, TooMany, TooManyAtOnce};
+        use Refused::{NoCall, NotUnderstood, TooLong, TooMany, TooManyAtOnce, Unread};
         for (refused, code) in [
             (TooLong, REFUSED),
             (NotUnderstood, REFUSED),
             (NoCall, REFUSED),
             (TooMany, LIMIT),
             (TooManyAtOnce, LIMIT),
+            (Unread, LIMIT),
         ] {
             let error: AdapterError = serde_json::from_str(&refused.to_text()).unwrap();
             assert_eq!(error.code, code);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::allowance::{Affordable, Allowance};
 use super::asked::{self, AT_ONCE, MOST_ASKS, Refused};
 use super::ending::Ending;
 use super::frame::{self, Frame, Gathering, Kind, MAX_FRAME, Received};
@@ -19,15 +20,12 @@ use super::spin::Spin;
 /// The longest answer, and the longest of anything else.
 const MAX_ANSWER: usize = 17 * 1024 * 1024;
 const MAX_NOTICE: usize = 2 * 1024 * 1024;
-/// Notices beyond so many bytes a second are dropped, after so many at once.
-const NOTICE_RATE: usize = 1024 * 1024;
-const NOTICE_BURST: usize = 4 * 1024 * 1024;
-/// Whoever sends so many more in vain is ended.
-const FLOOD: usize = 64 * 1024 * 1024;
 /// How often the worker is let go on before its answers are waited for.
 const LOOKS: usize = 3;
 /// Frames that are read at once before others have their turn.
 const TURN: usize = 256;
+/// Bytes that may wait for room, until answers to questions are withheld.
+const MOST_WAITING: usize = 64 * 1024 * 1024;
 /// What refusing a question costs, of what may be spent on notices.
 const REFUSING: usize = 4096;
 
@@ -100,8 +98,8 @@ struct Incoming {
     buffer: Vec<u8>,
     /// A text that comes in pieces.
     gathering: Gathering,
-    /// How many bytes of notices may come, as of when, and how many came in vain.
-    notices: (usize, Instant, usize),
+    /// How much may come that nobody waits for.
+    notices: Allowance,
     /// The rules were broken, or the other side has gone: nothing more is believed. An empty message looks like
     /// the end, too, and others may follow it.
     over: bool,
@@ -155,7 +153,7 @@ impl Link {
         let incoming = Incoming {
             buffer: vec![0; MAX_FRAME + 1],
             gathering: Gathering::default(),
-            notices: (NOTICE_BURST, Instant::now(), 0),
+            notices: Allowance::default(),
             over: false,
         };
         Self {
@@ -330,14 +328,14 @@ impl Link {
                 self.answered.store(true, Ordering::Relaxed);
                 Heard::Answered(id, done, answer)
             }
-            Kind::Notice => match afford(notices, whole.len()) {
+            Kind::Notice => match notices.afford(whole.len()) {
                 Affordable::Yes => Heard::Notice(whole),
                 Affordable::No => Heard::Something,
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
             },
             Kind::Ask => match self.admit(id, whole) {
                 Ok(ask) => ask,
-                Err((refused, length)) => match afford(notices, length + REFUSING) {
+                Err((refused, length)) => match notices.afford(length + REFUSING) {
                     Affordable::Yes => {
                         self.send(Kind::Untold, id, refused.to_text().as_bytes());
                         Heard::Something
@@ -346,7 +344,7 @@ impl Link {
                 },
             },
             // The guard's is the last one, whatever its worker said before.
-            Kind::Ended if self.guarded => match afford(notices, whole.len()) {
+            Kind::Ended if self.guarded => match notices.afford(whole.len()) {
                 Affordable::Flood => Heard::Broken(Ending::Flooded),
                 Affordable::Yes | Affordable::No => {
                     *lock(&self.epitaph) = Ending::read(&whole);
@@ -378,13 +376,15 @@ impl Link {
         Ok(Heard::Ask { id, call: *call, call_id: call_id.into(), text })
     }
 
-    /// Answers what a call asked.
+    /// Answers what a call asked. Who does not read what it asked for is not kept more and more of it.
     pub(super) fn tell(&self, id: u64, call: u64, answer: Result<&str, &str>) {
         if let Some(open) = lock(&self.calls).open.get_mut(&call) {
             open.unanswered = open.unanswered.saturating_sub(1);
         }
+        let waiting: usize = lock(&self.outgoing).iter().map(Vec::len).sum();
         match answer {
-            Ok(text) => self.send(Kind::Told, id, text.as_bytes()),
+            Ok(text) if waiting <= MOST_WAITING => self.send(Kind::Told, id, text.as_bytes()),
+            Ok(_) => self.send(Kind::Untold, id, Refused::Unread.to_text().as_bytes()),
             Err(text) => self.send(Kind::Untold, id, text.as_bytes()),
         }
     }
@@ -473,28 +473,6 @@ const NOT_TEXT: &str = "it sent an answer that is no text";
 
 fn broken(how: &'static str) -> Heard {
     Heard::Broken(Ending::Garbled { how })
-}
-
-enum Affordable {
-    Yes,
-    No,
-    Flood,
-}
-
-fn afford(notices: &mut (usize, Instant, usize), length: usize) -> Affordable {
-    let (left, at, in_vain) = notices;
-    let micros = usize::try_from(at.elapsed().as_micros()).unwrap_or(usize::MAX);
-    *left = left.saturating_add(micros.saturating_mul(NOTICE_RATE) / 1_000_000).min(NOTICE_BURST);
-    *at = Instant::now();
-    // A frame costs something even if nothing is in it.
-    let cost = length + 64;
-    if let Some(rest) = left.checked_sub(cost) {
-        *left = rest;
-        *in_vain = 0;
-        return Affordable::Yes;
-    }
-    *in_vain += cost;
-    if *in_vain > FLOOD { Affordable::Flood } else { Affordable::No }
 }
 
 /// Returns the time since some moment, in microseconds.

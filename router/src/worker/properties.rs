@@ -7,9 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use super::asked::AT_ONCE;
 use super::ending::Ending;
 use super::frame::{Frame, Gathering, Kind, MAX_FRAME};
-use super::link::{Answer, Link, Reading};
+use super::link::{Answer, Link, Reading, Said};
 
 /// Calls that are under way when the messages come.
 const CALLS: u64 = 4;
@@ -17,9 +18,9 @@ const CALLS: u64 = 4;
 /// Messages: mostly frames, some that only look like frames, some that do not.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let text = || vec(any::<u8>(), 0..24);
-    let whole = (0..12_u8, 0..CALLS + 2, text())
+    let whole = (0..15_u8, 0..CALLS + 2, text())
         .prop_map(|(kind, id, text)| [&[kind][..], &id.to_le_bytes(), &text].concat());
-    let piece = (0..12_u8, 0..CALLS + 2, 0..48_u32, 0..48_u32, text()).prop_map(
+    let piece = (0..15_u8, 0..CALLS + 2, 0..48_u32, 0..48_u32, text()).prop_map(
         |(kind, id, total, offset, text)| {
             let numbers = [total.to_le_bytes(), offset.to_le_bytes()].concat();
             [&[9][..], &id.to_le_bytes(), &[kind], &numbers, &text].concat()
@@ -27,7 +28,19 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     );
     let answer = (6..8_u8, 1..=CALLS, "[a-z]{0,9}")
         .prop_map(|(kind, id, text)| [&[kind][..], &id.to_le_bytes(), text.as_bytes()].concat());
-    prop_oneof![4 => answer, 2 => whole, 2 => piece, 1 => vec(any::<u8>(), 0..80)]
+    prop_oneof![4 => answer, 2 => whole, 2 => piece, 2 => ask(), 1 => vec(any::<u8>(), 0..80)]
+}
+
+/// Questions: of calls under way, of others, and such as nobody can understand.
+fn ask() -> impl Strategy<Value = Vec<u8>> {
+    let text = prop_oneof![
+        4 => Just(r#"{"type":"retrieve","call_id":"name"}"#),
+        1 => Just(r#"{"type":"retrieve","call_id":"other"}"#),
+        1 => Just(r#"{"type":"retrieve"}"#),
+        1 => Just("{"),
+    ];
+    let id = 0..3_u64;
+    (id, text).prop_map(|(id, text)| [&[11][..], &id.to_le_bytes(), text.as_bytes()].concat())
 }
 
 fn pair() -> (OwnedFd, OwnedFd) {
@@ -76,6 +89,40 @@ proptest! {
             whole = gathering.add(Frame::read(&message).unwrap(), text.len()).unwrap();
         }
         prop_assert_eq!(whole, Some(text));
+    }
+
+    #[test]
+    fn every_question_is_passed_on_within_bounds_or_refused(
+        questions in vec(ask(), 0..40),
+        answered in vec(any::<bool>(), 40),
+    ) {
+        let (ours, theirs) = pair();
+        let link = Link::new(ours, false);
+        prop_assert!(link.call(1, "name", "{}", Box::new(|_| ()), &|_| ()).is_ok());
+        let open = Mutex::new(0_usize);
+        let passed = Mutex::new(0_usize);
+        for (message, answered) in questions.iter().zip(answered) {
+            rustix::io::write(&theirs, message).unwrap();
+            let reading = link.read(&|said| {
+                let Said::Ask { id, call, call_id, .. } = said else { return };
+                assert_eq!((call, call_id), (1, "name"), "only calls that it has may ask");
+                *passed.lock().unwrap() += 1;
+                if answered {
+                    link.tell(id, call, Ok("{}"));
+                } else {
+                    *open.lock().unwrap() += 1;
+                }
+            });
+            prop_assert_eq!(reading, Reading::Read);
+            prop_assert!(*open.lock().unwrap() <= AT_ONCE);
+        }
+        // Each gets an answer, but for those that are open; the first message is the call.
+        let mut messages = 0;
+        while rustix::io::read(&theirs, &mut [0_u8; 1024]).is_ok() {
+            messages += 1;
+        }
+        prop_assert_eq!(messages, 1 + questions.len() - *open.lock().unwrap());
+        prop_assert!(*passed.lock().unwrap() <= questions.len());
     }
 
     #[test]

@@ -92,8 +92,12 @@ fn a_document_is_retrieved_by_the_router_and_the_log_of_that_is_sealed() {
     // What may be asked for is signed with the rest, and the worker itself was granted nothing.
     let step = evidence(&daemon, &first);
     let statement = statement(&step);
-    let grants = &statement["predicate"]["environment"]["sandbox"]["grants"];
-    assert_eq!(grants["connect"], json!([]), "{statement}");
+    let sandbox = &statement["predicate"]["environment"]["sandbox"];
+    assert_eq!((&sandbox["confinement"], &sandbox["missing"]), (&json!("full"), &json!([])));
+    assert!(sandbox["landlock_abi"].as_u64() >= Some(3), "{sandbox}");
+    let grants = &sandbox["grants"];
+    let granted: Vec<&String> = grants.as_object().unwrap().keys().collect();
+    assert_eq!(granted, ["sources"], "{statement}");
     assert_eq!(grants["sources"][0]["name"], "docs");
     // What differs between equal answers differs only where nobody compares.
     let second = run(&daemon, "scout", "doc_retrieval", args);
@@ -105,6 +109,7 @@ fn a_document_is_retrieved_by_the_router_and_the_log_of_that_is_sealed() {
     let volatile = std::fs::read_to_string(step.join("volatile/broker.jsonl")).unwrap();
     let volatile: Value = serde_json::from_str(volatile.trim_end()).unwrap();
     assert_eq!(volatile["removed"], json!(["/meta/served", "/request_id"]));
+    assert_eq!(volatile["removed_count"], 2);
     assert!(volatile["duration_us"].as_u64().unwrap() > 0);
     assert_genuine(&daemon);
 }
@@ -120,6 +125,25 @@ fn statement(step: &std::path::Path) -> Value {
 fn base64(text: &str) -> Vec<u8> {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.decode(text).unwrap()
+}
+
+#[test]
+fn tools_that_are_offered_have_their_class_and_leave_evidence() {
+    let offer = "role = \"scout\"\noffer = { tools = [\"*\"], prefix = \"scout.\" }\nconfig";
+    let config = config(&Service::start()).replacen("role = \"scout\"\nconfig", offer, 1);
+    let daemon = daemon(&config);
+    let args = json!({ "args": { "source": "docs", "input": { "id": 3 } } });
+    let called = |token: &str| daemon.post("/v1/tools/scout.doc_retrieval", &args).by(token).send();
+    let answer = called("scout").json();
+    assert_eq!(answer["output"]["result"]["text"], "Document 3", "{answer}");
+    let run_id = answer["run_id"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    let step = daemon.stage.path("data/sealed/evidence").join(run_id).join("step-1");
+    assert!(step.join("outputs/broker.jsonl").is_file(), "{step:?}");
+    let refused = called("envoy").json();
+    assert!(refused.to_string().contains("ROLE_REFUSED"), "{refused}");
+    let wrong = json!({ "args": { "text": "x", "operations": ["eval"] } });
+    let wrong = daemon.post("/v1/tools/scout.transform_text", &wrong).by("scout").send().json();
+    assert!(wrong.to_string().contains("ARGUMENTS_INVALID"), "held to what is told: {wrong}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ fn what_is_not_a_source_of_the_call_is_refused_and_nothing_is_fetched() {
     let service = Service::start();
     let secrets = "[secrets]\nTOKEN = \"env:HOME\"\n";
     let daemon = daemon(&format!("{}{secrets}", config(&service)));
-    let refers = json!({ "id": [{ "a": { "$secret": "TOKEN" } }] });
+    // As a text: in arguments of a step the router itself would put the secret there.
+    let refers = retrieve("docs", json!({ "id": [{ "a": { "$secret": "TOKEN" } }] })).to_string();
     for (tool, ask, code, told) in [
         (
             "doc_retrieval",
@@ -39,7 +40,7 @@ fn what_is_not_a_source_of_the_call_is_refused_and_nothing_is_fetched() {
             "ASK_REFUSED",
             "stands fast",
         ),
-        ("doc_retrieval", retrieve("docs", refers), "ASK_REFUSED", "refers to a secret"),
+        ("doc_retrieval", json!(refers), "ASK_REFUSED", "refers to a secret"),
         ("doc_retrieval", retrieve("docs", json!([1])), "ASK_REFUSED", "must be an object"),
         ("doc_retrieval", json!({ "type": "run" }), "UNSUPPORTED", "only requests of type"),
         ("doc_retrieval", json!({ "source": "docs" }), "UNSUPPORTED", "only requests of type"),

@@ -41,7 +41,12 @@ impl Adapter for Asker {
     fn call(&self, context: &CallContext, tool: &str, _: &str, args: Object) -> Answer {
         let asks = args.get("asks").and_then(Value::as_array).cloned().unwrap_or_default();
         let times = args.get("times").and_then(Value::as_u64).unwrap_or(1);
-        let asks: Vec<Value> = (0..times).flat_map(|_| asks.clone()).collect();
+        // One that is written as a text is what stands in it: nobody on the way reads it as something else.
+        let read = |ask: Value| match ask.as_str() {
+            Some(text) => serde_json::from_str(text).unwrap_or_default(),
+            None => ask,
+        };
+        let asks: Vec<Value> = (0..times).flat_map(|_| asks.clone()).map(read).collect();
         let how = args.get("how").and_then(Value::as_str).unwrap_or_default();
         let ask = |request: Value| told(context.ask(request));
         let answers: Vec<Value> = match how {
