@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn added(args: Value) -> Result<Option<String>, AdapterError> {
+    fn added(args: &Value) -> Result<Option<String>, AdapterError> {
         let mut url = Url::parse("http://h/t/m").unwrap();
         add(&mut url, args.as_object().unwrap())?;
         Ok(url.query().map(str::to_owned))
@@ -64,22 +64,22 @@ mod tests {
     #[test]
     fn plain_values_stand_in_their_order_and_nothing_breaks_out() {
         let args = json!({ "q": "a b&c=d#é?", "n": 1.5, "on": true, "no": null, "x y": ["1", 2] });
-        let query = added(args).unwrap().unwrap();
+        let query = added(&args).unwrap().unwrap();
         assert_eq!(query, "q=a+b%26c%3Dd%23%C3%A9%3F&n=1.5&on=true&x+y=1&x+y=2");
-        assert_eq!(added(json!({})).unwrap(), None);
-        assert_eq!(added(json!({ "a": [] })).unwrap(), None);
+        assert_eq!(added(&json!({})).unwrap(), None);
+        assert_eq!(added(&json!({ "a": [] })).unwrap(), None);
     }
 
     #[test]
     fn what_is_no_plain_value_and_what_is_too_long_is_refused() {
         for args in [json!({ "a": {} }), json!({ "a": [[1]] }), json!({ "a": [{ "b": 1 }] })] {
-            let error = added(args).unwrap_err();
+            let error = added(&args).unwrap_err();
             assert_eq!(
                 (error.code.as_str(), &error.details["argument"]),
                 (code::INVALID_ARGUMENT, &json!("a"))
             );
         }
-        let error = added(json!({ "a": "x".repeat(MAX_QUERY) })).unwrap_err();
+        let error = added(&json!({ "a": "x".repeat(MAX_QUERY) })).unwrap_err();
         assert!(error.message.contains("the limit is"), "{error}");
         assert!(!error.message.contains("xxx"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! The frozen form of a scout's output.
 
 use nexus_router_sdk::Object;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The classes of actions that a scout carries out. They are frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +42,14 @@ impl Class {
 
 /// Returns the output of an action that was carried out.
 pub(crate) fn output(class: Class, result: Value, sources: Vec<Value>) -> Object {
-    let output = json!({
-        "adapter_role": "scout",
-        "adapter_version": env!("CARGO_PKG_VERSION"),
-        "action_class": class.name(),
-        "ok": true,
-        "result": result,
-        "sources": sources,
-        "errors": [],
-    });
-    match output {
-        Value::Object(output) => output,
-        _ => Object::new(),
-    }
+    let members: [(&str, Value); 7] = [
+        ("adapter_role", "scout".into()),
+        ("adapter_version", env!("CARGO_PKG_VERSION").into()),
+        ("action_class", class.name().into()),
+        ("ok", true.into()),
+        ("result", result),
+        ("sources", sources.into()),
+        ("errors", Value::Array(Vec::new())),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -73,7 +73,7 @@ struct Answer {
 }
 
 /// Asks a source, or the only one that there is for calls of this class.
-fn retrieve(context: &CallContext, source: String, input: Object) -> Result<Answer, AdapterError> {
+fn retrieve(context: &CallContext, source: String, input: &Object) -> Result<Answer, AdapterError> {
     let request = json!({ "type": "retrieve", "source": source, "input": input });
     let mut answer = context.ask(request)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -120,7 +120,7 @@ pub(crate) fn search(
     if !search.limit.is_empty() {
         input.insert(search.limit.clone(), limit.into());
     }
-    let answer = retrieve(context, source, input)?;
+    let answer = retrieve(context, source, &input)?;
     let Some(hits) = answer.output.pointer(&search.hits).and_then(Value::as_array) else {
         let message = format!(
             "the answer of source '{}' has no list at {:?}; say where its hits are with searches.{0}.hits",
@@ -164,7 +164,7 @@ pub(crate) fn document(
     let input = args.object("input")?;
     let source = chosen(context, &mut args)?;
     args.end()?;
-    let answer = retrieve(context, source, input)?;
+    let answer = retrieve(context, source, &input)?;
     let usual = Document::default();
     let document = documents.get(&answer.source).unwrap_or(&usual);
     let at = |pointer: &Option<String>| {
@@ -195,7 +195,7 @@ pub(crate) fn look_up(context: &CallContext, args: Object) -> Result<Object, Ada
     let input = args.object("input")?;
     let source = chosen(context, &mut args)?;
     args.end()?;
-    let answer = retrieve(context, source, input)?;
+    let answer = retrieve(context, source, &input)?;
     let cited = json!({ "source": answer.source, "sha256": answer.sha256 });
     let result = json!({ "data": answer.output });
     Ok(output(Class::DataLookup, result, vec![cited]))
@@ -229,7 +229,7 @@ mod tests {
     use nexus_router_sdk::{Adapter as _, code};
 
     /// Calls a scout whose host answers everything with the same output, and returns what it asked last.
-    fn answered(tool: &str, config: Value, args: Value, given: Value) -> (Value, Value) {
+    fn answered(tool: &str, config: Value, args: &Value, given: Value) -> (Value, Value) {
         let asked = std::sync::Arc::new(std::sync::Mutex::new(Value::Null));
         let heard = std::sync::Arc::clone(&asked);
         let host = Recorder::default().answering(move |request| {
@@ -259,7 +259,7 @@ mod tests {
             { "id": "cut off" },
         ] });
         let args = json!({ "query": "sea", "limit": 2, "source": "meili" });
-        let (output, asked) = answered("web_search", config, args, given);
+        let (output, asked) = answered("web_search", config, &args, given);
         assert_eq!(asked["input"], json!({ "q": "sea", "limit": 2 }));
         assert_eq!(
             output["result"],
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_hits_names_the_remedy() {
-        let (output, _) = answered("web_search", json!({}), json!({ "query": "q" }), json!({}));
+        let (output, _) = answered("web_search", json!({}), &json!({ "query": "q" }), json!({}));
         let error = output["error"].as_str().unwrap();
         assert!(
             error.starts_with("SOURCE_FAILED") && error.contains("searches.only.hits"),
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_only_source_need_not_be_named() {
         let given = json!({ "text": "Hello." });
-        let (output, asked) = answered("doc_retrieval", json!({}), json!({}), given);
+        let (output, asked) = answered("doc_retrieval", json!({}), &json!({}), given);
         assert_eq!(asked["source"], "only");
         assert_eq!(output["result"], json!({ "text": "Hello." }));
         assert_eq!(output["sources"], json!([{ "source": "only", "sha256": "d" }]));
@@ -321,7 +321,7 @@ mod tests {
             (config, placed, json!({ "title": "N", "url": "u", "text": "p" })),
             (json!({}), json!({ "rows": [1] }), json!({ "document": { "rows": [1] } })),
         ] {
-            let (output, _) = answered("doc_retrieval", config, json!({}), given);
+            let (output, _) = answered("doc_retrieval", config, &json!({}), given);
             assert_eq!(output["result"], result);
         }
     }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_source_that_failed_is_a_failure() {
         let given = json!({ "isError": true, "content": [{ "type": "text", "text": "no disk" }] });
-        let (output, _) = answered("data_lookup", json!({}), json!({}), given);
+        let (output, _) = answered("data_lookup", json!({}), &json!({}), given);
         assert_eq!(output["error"], "SOURCE_FAILED: source 'only' failed: no disk");
     }
 
@@ -343,7 +343,7 @@ mod tests {
             ("doc_retrieval", json!({ "input": [] }), "input must be an object"),
             ("data_lookup", json!({ "url": "http://x" }), "there is no argument 'url'"),
         ] {
-            let (output, _) = answered(tool, json!({}), args, json!({}));
+            let (output, _) = answered(tool, json!({}), &args, json!({}));
             let error = output["error"].as_str().unwrap_or_default();
             assert!(error.starts_with(code::INVALID_ARGUMENT) && error.contains(told), "{output}");
         }

@@ -153,7 +153,7 @@ fn choose(sentences: &[Sentence<'_>], most: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn summary(args: Value) -> Object {
+    fn summary(args: &Value) -> Object {
         summarize(args.as_object().cloned().unwrap()).unwrap()
     }
 
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn weighty_sentences_are_chosen_and_stay_in_their_order() {
         let output =
-            summary(json!({ "sources": [{ "text": SEA, "title": "Sea" }], "sentences": 2 }));
+            summary(&json!({ "sources": [{ "text": SEA, "title": "Sea" }], "sentences": 2 }));
         assert_eq!(
             output["result"]["summary"],
             "Ships cross the sea every day. The sea has tides, and ships wait for the tides of the sea."
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn the_same_arguments_give_the_same_bytes() {
         let args = json!({ "sources": [SEA, "Ships. Sea.", ""], "sentences": 50 });
-        let once = serde_json::to_string(&summary(args.clone())).unwrap();
+        let once = serde_json::to_string(&summary(&args)).unwrap();
         for _ in 0..20 {
-            assert_eq!(serde_json::to_string(&summary(args.clone())).unwrap(), once);
+            assert_eq!(serde_json::to_string(&summary(&args)).unwrap(), once);
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn nothing_to_summarize_is_an_empty_summary() {
-        assert_eq!(summary(json!({ "sources": [] }))["result"]["summary"], "");
+        assert_eq!(summary(&json!({ "sources": [] }))["result"]["summary"], "");
     }
 
     #[test]

@@ -109,15 +109,23 @@ impl Asked {
         }
     }
 
-    /// Answers. It does not wait.
+    /// Answers, and looks for a moment what comes of it. It does not wait.
     pub(crate) fn answer(mut self, answer: Result<&str, &AdapterError>) {
-        self.send(answer.map_err(text_of).as_ref().map(|text| *text).map_err(String::as_str));
+        let error = answer.err().map(text_of);
+        self.send(match (&answer, &error) {
+            (Ok(text), _) => Ok(text),
+            (Err(_), error) => Err(error.as_deref().unwrap_or_default()),
+        });
+        if let Some(member) = self.member.upgrade() {
+            member.look_on(self.call);
+        }
     }
 
     /// Answers that nothing is answered here.
-    pub(crate) fn unsupported(self) {
+    pub(crate) fn unsupported(mut self) {
         let message = "nothing is answered to this call: the operator gave its adapter no sources";
-        self.answer(Err(&AdapterError::operational(code::UNSUPPORTED, message)));
+        let error = AdapterError::operational(code::UNSUPPORTED, message);
+        self.send(Err(&text_of(&error)));
     }
 
     fn send(&mut self, answer: Result<&str, &str>) {

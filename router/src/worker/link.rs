@@ -208,6 +208,15 @@ impl Link {
         Ok(if alone { self.look(id, take) } else { Called::Waiting })
     }
 
+    /// Looks for what the only call does next, after it was told something.
+    pub(super) fn look_on(&self, id: u64, take: Take<'_>) -> Called {
+        let alone = {
+            let calls = lock(&self.calls);
+            calls.open.len() == 1 && calls.open.contains_key(&id)
+        };
+        if alone { self.look(id, take) } else { Called::Waiting }
+    }
+
     /// Looks for the answer of the only call for a moment.
     fn look(&self, id: u64, take: Take<'_>) -> Called {
         let Ok(mut incoming) = self.incoming.try_lock() else { return Called::Waiting };

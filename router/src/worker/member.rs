@@ -209,6 +209,15 @@ impl Member {
         }
     }
 
+    /// Looks for a moment what comes of an answer: most calls go on at once.
+    pub(super) fn look_on(self: &Arc<Self>, call: u64) {
+        match self.link.look_on(call, &|said| self.take(said)) {
+            Called::Answered => {}
+            Called::Waiting => self.watch(),
+            Called::Broken(ending) => self.kill_for(ending),
+        }
+    }
+
     /// Has the switchboard told of what comes.
     fn watch(&self) {
         let unwatched = !self.link.watched.swap(true, Ordering::AcqRel);

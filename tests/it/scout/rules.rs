@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::{Service, assert_genuine, broker_log, config, daemon, request, run};
 use crate::daemon::support::{Daemon, Stage, until};
 
-fn asked(daemon: &Daemon, tool: &str, ask: Value) -> (Value, Value) {
+fn asked(daemon: &Daemon, tool: &str, ask: &Value) -> (Value, Value) {
     let run = run(daemon, "asker", tool, json!({ "asks": [ask] }));
     let answer = run["results"][0]["output"]["result"]["answers"][0].clone();
     (answer, broker_log(daemon, &run)[0].clone())
 }
 
-fn retrieve(source: &str, input: Value) -> Value {
+fn retrieve(source: &str, input: &Value) -> Value {
     json!({ "type": "retrieve", "source": source, "input": input })
 }
 
@@ -23,30 +23,30 @@ fn what_is_not_a_source_of_the_call_is_refused_and_nothing_is_fetched() {
     let secrets = "[secrets]\nTOKEN = \"env:HOME\"\n";
     let daemon = daemon(&format!("{}{secrets}", config(&service)));
     // As a text: in arguments of a step the router itself would put the secret there.
-    let refers = retrieve("docs", json!({ "id": [{ "a": { "$secret": "TOKEN" } }] })).to_string();
+    let refers = retrieve("docs", &json!({ "id": [{ "a": { "$secret": "TOKEN" } }] })).to_string();
     for (tool, ask, code, told) in [
         (
             "doc_retrieval",
-            retrieve("nothing", json!({})),
+            retrieve("nothing", &json!({})),
             "SOURCE_UNKNOWN",
             "there is no source 'nothing'",
         ),
-        ("doc_retrieval", retrieve("library", json!({})), "SOURCE_UNKNOWN", "docs, slow, closed"),
-        ("doc_retrieval", retrieve("web", json!({})), "ASK_REFUSED", "is of class web_search"),
-        ("transform_text", retrieve("docs", json!({})), "ASK_REFUSED", "of class transform_text"),
+        ("doc_retrieval", retrieve("library", &json!({})), "SOURCE_UNKNOWN", "docs, slow, closed"),
+        ("doc_retrieval", retrieve("web", &json!({})), "ASK_REFUSED", "is of class web_search"),
+        ("transform_text", retrieve("docs", &json!({})), "ASK_REFUSED", "of class transform_text"),
         (
             "doc_retrieval",
-            retrieve("docs", json!({ "language": "fr" })),
+            retrieve("docs", &json!({ "language": "fr" })),
             "ASK_REFUSED",
             "stands fast",
         ),
         ("doc_retrieval", json!(refers), "ASK_REFUSED", "refers to a secret"),
-        ("doc_retrieval", retrieve("docs", json!([1])), "ASK_REFUSED", "must be an object"),
+        ("doc_retrieval", retrieve("docs", &json!([1])), "ASK_REFUSED", "must be an object"),
         ("doc_retrieval", json!({ "type": "run" }), "UNSUPPORTED", "only requests of type"),
         ("doc_retrieval", json!({ "source": "docs" }), "UNSUPPORTED", "only requests of type"),
         ("doc_retrieval", json!({ "type": "retrieve" }), "SOURCE_UNKNOWN", "there is no source ''"),
     ] {
-        let (answer, line) = asked(&daemon, tool, ask);
+        let (answer, line) = asked(&daemon, tool, &ask);
         assert_eq!(answer["error"], code, "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(told), "{answer}");
         assert_eq!((&line["outcome"], &line["code"]), (&json!("refused"), &json!(code)), "{line}");
@@ -68,7 +68,7 @@ fn the_gate_judges_what_is_asked_for_as_it_judges_steps() {
         ("web_search", "web", "PERMISSION_DENIED", "the operator's policy forbids it"),
         ("doc_retrieval", "docs", "APPROVAL_IMPOSSIBLE", "have the step of the call approved"),
     ] {
-        let (answer, line) = asked(&daemon, tool, retrieve(source, json!({})));
+        let (answer, line) = asked(&daemon, tool, &retrieve(source, &json!({})));
         assert_eq!(answer["error"], code, "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(told), "{answer}");
         assert_eq!(line["outcome"], "refused", "{line}");
