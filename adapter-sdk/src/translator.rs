@@ -242,3 +242,52 @@ fn setting(value: Value) -> Setting {
         _ => Setting::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Recorder};
+    use nexus_router_translate::target;
+
+    fn made(target: &'static Target, config: Value) -> Result<Translating, AdapterError> {
+        Translating::new(target, None, config.as_object().cloned().unwrap_or_default())
+    }
+
+    #[test]
+    fn catalogue_offers_the_rendering_under_the_name_of_the_target() {
+        let config = json!({ "api_version": "v1", "model": "m", "store": false, "strict": false });
+        let translator = made(target::OPENAI_RESPONSES, config).unwrap();
+        let catalog = translator.catalog(&Recorder::default().context()).unwrap();
+        let [tool] = catalog.tools.as_slice() else { panic!("{catalog:?}") };
+        assert_eq!(tool.name(), "render_openai_responses");
+        assert_eq!((tool.tool.as_str(), tool.method.as_str()), (TOOL, RENDER));
+    }
+
+    #[test]
+    fn manifest_has_the_settings_of_the_target_and_no_default() {
+        const KEYS: [ConfigKey; target::ANTHROPIC.binding.len()] =
+            config_keys(target::ANTHROPIC.binding);
+        const MANIFEST: Manifest = manifest(target::ANTHROPIC, &KEYS);
+        let manifest = testing::manifest(&MANIFEST);
+        let keys = manifest["config_schema"].as_object().unwrap();
+        assert_eq!(keys.len(), target::ANTHROPIC.binding.len());
+        assert!(keys.values().all(|key| key.get("default").is_none()));
+        for (name, value_type) in
+            [("model", "string"), ("max_tokens", "number"), ("stream", "boolean")]
+        {
+            assert_eq!(keys[name]["type"], value_type);
+            assert_eq!(keys[name]["required"], name != "stream");
+        }
+        assert_eq!(manifest["kind"], "anthropic");
+    }
+
+    #[test]
+    fn binding_that_is_none_is_refused_with_a_pointer() {
+        let error =
+            made(target::OLLAMA, json!({ "api_version": "api", "model": "m" })).unwrap_err();
+        assert_eq!(error.code, "X.nexus.BINDING_MISSING");
+        assert_eq!(error.details["pointer"], "/stream");
+        let wrong = json!({ "api_version": "api", "model": "m", "stream": 1.5 });
+        assert_eq!(made(target::OLLAMA, wrong).unwrap_err().code, "X.nexus.BINDING_INVALID");
+    }
+}

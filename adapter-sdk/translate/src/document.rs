@@ -164,7 +164,5 @@ pub(crate) fn refuse(value: Value<'_, '_>, rule: &'static Rule, message: &str) -
 
 /// The beginning of a value, for a message.
 pub(crate) fn shown<'a>(value: Value<'_, 'a>) -> &'a str {
-    let raw = value.raw();
-    let end = raw.char_indices().map(|(place, _)| place).nth(60).unwrap_or(raw.len());
-    &raw[..end]
+    text::shown(value.raw())
 }

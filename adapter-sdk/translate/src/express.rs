@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 
 use crate::content::{Content, Item, Message, Role};
-use crate::document::{Document, refuse};
+use crate::document::{Document, refuse, shown};
 use crate::refusal::{Refusal, rule};
 use crate::schema;
 use crate::table::{Form, Strict, Table, TextRule};
@@ -29,7 +29,7 @@ pub(crate) fn hold(
         hold_tool(*tool, table, strict)?;
         // Canonical text is the same for the same name, and for no other.
         if !names.insert(tool.name.raw()) {
-            let why = format!("another tool is named {}", tool.name.raw());
+            let why = format!("another tool is named {}", shown(tool.name));
             return Err(refuse(tool.name, rule::DUPLICATE_TOOL_NAMES, &why));
         }
     }

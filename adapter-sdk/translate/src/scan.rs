@@ -8,7 +8,7 @@ use core::cmp::Ordering;
 
 use crate::refusal::{Refusal, Rule, rule};
 use crate::tape::{Kind, Node, Tape, Value};
-use crate::text;
+use crate::text::{self, shown};
 
 /// The largest document, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -126,8 +126,8 @@ impl Scanner<'_> {
                 Err(Fault { rule: rule::DUPLICATE_KEY, at, message })
             }
             Ordering::Greater => {
-                let message =
-                    format!("it stands after {}, which sorts after it", at_index(last).raw());
+                let last = shown(at_index(last).raw());
+                let message = format!("it stands after {last}, which sorts after it");
                 Err(Fault { rule: rule::NOT_CANONICAL, at, message })
             }
         }
@@ -341,11 +341,6 @@ fn is_json_number(text: &str) -> bool {
         && (whole == "0" || !whole.starts_with('0'))
         && fraction.is_none_or(is_digits)
         && exponent.is_none_or(|text| is_digits(text.strip_prefix(['+', '-']).unwrap_or(text)))
-}
-
-/// The beginning of a number, for a message.
-fn shown(text: &str) -> &str {
-    &text[..text.len().min(40)]
 }
 
 /// Places fit, because the size of documents is bounded.

@@ -44,10 +44,27 @@ fn units(inner: &str) -> impl Iterator<Item = u16> + use<'_> {
     })
 }
 
+/// Longer names are cut in pointers, so that no document decides how long an error is.
+const MAX_TOKEN: usize = 200;
+
 /// Appends a name to a JSON pointer. Control characters stay escaped as they are in the document.
 pub(crate) fn push_token(pointer: &mut String, name: Value<'_, '_>) {
     pointer.push('/');
-    push_escaped(pointer, name.inner());
+    let token = beginning(name.inner(), MAX_TOKEN);
+    push_escaped(pointer, token);
+    if token.len() < name.inner().len() {
+        pointer.push('…');
+    }
+}
+
+/// Returns so many characters of a text.
+fn beginning(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}
+
+/// Returns the beginning of a text, for a message.
+pub(crate) fn shown(text: &str) -> &str {
+    beginning(text, 60)
 }
 
 /// Appends text to a JSON pointer.

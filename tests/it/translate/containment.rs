@@ -41,6 +41,14 @@ fn recorded_documents(bench: &Bench, outcome: &Outcome) -> Vec<String> {
     steps.filter_map(|step| Some(step["call"]["args"]["document"].as_str()?.to_owned())).collect()
 }
 
+/// The digest of all that a run was asked and answered.
+fn provenance(outcome: &Outcome) -> Value {
+    let record: Value = serde_json::from_str(&outcome.provenance).unwrap();
+    let digest = &record["records"][0]["digests"][0]["value"];
+    assert!(digest.is_string(), "{record}");
+    digest.clone()
+}
+
 #[test]
 fn rejection_of_a_provider_is_an_error_event_and_nothing_else() {
     for (target, module) in TARGETS {
@@ -83,7 +91,7 @@ fn rejection_of_a_provider_is_an_error_event_and_nothing_else() {
         let again =
             bench.run(&plan(target, &[("render", json!({ "document": document }))])).unwrap();
         assert_eq!(again.results[0].output, rendered.results[0].output);
-        assert_eq!(again.provenance, rendered.provenance);
+        assert_eq!(provenance(&again), provenance(&rendered));
     }
 }
 

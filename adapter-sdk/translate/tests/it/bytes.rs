@@ -120,6 +120,20 @@ fn refusal_tells_the_place() {
 }
 
 #[test]
+fn no_document_decides_how_long_an_error_is() {
+    let long = "é".repeat(1_000_000);
+    for text in [
+        format!("{{\"{long}\":01}}"),
+        format!("{{\"{long}\":0,\"a\":0}}"),
+        "9".repeat(1_000_000),
+        format!("1e{}", "0".repeat(1_000_000)),
+    ] {
+        let refusal = is_canonical(text.as_bytes()).unwrap_err();
+        assert!(refusal.pointer.len() + refusal.message.len() < 1000, "{}", refusal.rule.code);
+    }
+}
+
+#[test]
 fn limits_hold_in_bounded_time_and_memory() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     assert_eq!(code(&nested(MAX_DEPTH)), "ok");

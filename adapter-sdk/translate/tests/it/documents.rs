@@ -303,3 +303,14 @@ fn strict_tools_must_be_closed_and_required() {
         assert_eq!(code(&union), only_openai);
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn version_is_taken_if_it_is_declared_and_only_then(version in "(2\\.1\\.3|[ 0-9.v]{0,7}|.*)") {
+        let translator = crate::support::translator(target::OPENAI);
+        let mut document = base("openai");
+        document["metadata"]["facet_version"] = json!(version);
+        let is_taken = render(&translator, &document).is_ok();
+        proptest::prop_assert_eq!(is_taken, target::OPENAI.canonical_versions.contains(&version.as_str()));
+    }
+}
