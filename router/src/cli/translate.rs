@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   nexus-router translate anthropic canonical.json --config '{\"api_version\": \"2026-10-21\", \
 \"model\": \"claude-sonnet-5\", \"max_tokens\": 1024}'
-  nexus-router translate openai.responses - --config @binding.json < canonical.json
+  nexus-router translate openai.responses canonical.json --config @binding.json
   nexus-router translate my_translator:create_adapter canonical.json --config @binding.json --format json
 
 The payload goes to standard output, byte by byte and without a line feed after it: `sha256sum` of it is the
