@@ -39,7 +39,9 @@ use files::Connects;
 pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
 #[cfg(test)]
 pub(crate) use notify::{MARK, hostile, listen};
-pub(crate) use sys::{Code, close_inherited_descriptors, heed_children, signal_handlers};
+pub(crate) use sys::{
+    Code, close_inherited_descriptors, heed_all_signals, heed_children, signal_handlers,
+};
 
 /// What a dry run may use.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]

@@ -76,7 +76,7 @@ mod tests {
             (given.service_name, given.sample_ratio),
             (default.service_name, default.sample_ratio)
         );
-        assert_eq!((config.tools.len(), config.tokens.len(), config.adapters.len()), (1, 1, 1));
+        assert_eq!((config.tools.len(), config.tokens.len(), config.adapters.len()), (1, 1, 2));
     }
 
     #[test]

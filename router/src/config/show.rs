@@ -375,7 +375,7 @@ mod tests {
         let (_other, again, _) = find(&shown, &[]);
         let again = ConfigFile { source: config.source.clone(), ..again };
         assert_eq!(format!("{config:?}"), format!("{again:?}"));
-        assert!(config.adapters[0].config.get("a \\u{7f}\"b").is_some(), "{shown}");
+        assert!(config.adapters[1].config.get("a \\u{7f}\"b").is_some(), "{shown}");
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn start(profile: &Profile, cwd: &str, program: &Program) -> io::Error {
         program.environment.iter().map(|(name, value)| (name, OsStr::from_bytes(value)));
     let mut arguments = program.argv.iter();
     let name = arguments.next().unwrap_or(&program.file);
+    sandbox::heed_all_signals();
     let mut command = Command::new(&program.file);
     let error = command.arg0(name).args(arguments).env_clear().envs(environment).exec();
     io::Error::new(error.kind(), format!("cannot start {}: {error}", program.file))

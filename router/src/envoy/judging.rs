@@ -77,7 +77,6 @@ impl Refusal {
     }
 
     /// Makes it the error of a call.
-    #[must_use]
     pub fn into_error(self) -> AdapterError {
         let details = self.details.to_serde().into();
         AdapterError::operational(self.code, self.message).details(details)

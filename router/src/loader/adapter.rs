@@ -40,7 +40,7 @@ struct Inner {
 enum Backing {
     Library { instance: Instance, digest: Digest },
     Team { team: Team, digest: Digest },
-    Envoy(Envoy),
+    Envoy(Box<Envoy>),
     Null,
 }
 

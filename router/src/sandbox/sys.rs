@@ -18,6 +18,16 @@ pub(crate) fn heed_children() {
     let _before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
+/// Has every signal do what it does by default: whoever started this program may have turned some off, and a program
+/// that is started inherits that.
+pub(crate) fn heed_all_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        #[expect(unsafe_code, reason = "no safe interface sets what becomes of a signal")]
+        // SAFETY: no handler is set; the default runs no code of ours. What is no signal is refused.
+        let _before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// Returns where each signal goes, from signal 1 on: the address of its handler, or what stands for the
 /// default and for ignoring it.
 #[expect(unsafe_code, reason = "no safe interface asks for a handler")]

@@ -45,7 +45,7 @@ impl Adapter {
             catalog: false,
         };
         let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
-        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(envoy));
+        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(Box::new(envoy)));
         Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
     }
 
