@@ -89,6 +89,8 @@ pub struct Named {
     pub publishes: bool,
     /// Seal also the runs that a process left unsealed.
     pub seals_backlog: bool,
+    /// Where the keys and the log are, if they are not those of the cabinet: then several cabinets share one log.
+    pub log_root: Option<PathBuf>,
 }
 
 /// A router with everything around it.

@@ -131,6 +131,8 @@ enum Answer {
     No,
     /// It is not known yet: a run waits for an approval.
     Waits,
+    /// It is not so, because of the scout alone.
+    Scoutless,
     /// What was asked for is revoked.
     Revoked,
     /// It could not be told, and why is in the output.
@@ -262,7 +264,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let code = match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        Ok(Answer::Waits | Answer::Revoked) => ExitCode::from(3),
+        Ok(Answer::Waits | Answer::Revoked | Answer::Scoutless) => ExitCode::from(3),
         Ok(Answer::Unclear) => ExitCode::from(2),
         Err(error) => {
             report(&error);

@@ -126,6 +126,8 @@ pub mod template;
 
 pub mod app;
 
+pub mod proof;
+
 pub mod service;
 
 pub mod mcp;

@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::json::{self, Object, Value};
 
 /// The revision of the contract whose role table and conditions [`decide()`] holds requests to.
-pub const VALIDATES: &str = "1.0.0";
+pub const VALIDATES: &str = "1.1.0";
 
 /// The SHA-256 of the canonical text (RFC 8785) of [`table`].
 pub const TABLE_SHA256: &str = "716d0873f8b85b3441eec9206539560bb1b06a3c5e344a64ec1afa8dfd8a17f9";
@@ -63,6 +63,15 @@ impl Role {
         match self {
             Self::Scout => "scout",
             Self::Envoy => "envoy",
+        }
+    }
+
+    /// Returns the version of the adapter that carries out the role, which each of its outputs names. Another one needs a
+    /// revision of the contract.
+    #[must_use]
+    pub const fn adapter_version(self) -> &'static str {
+        match self {
+            Self::Scout | Self::Envoy => "1.0.0",
         }
     }
 

@@ -25,6 +25,7 @@ mod mcp;
 mod mcp_client;
 mod mimic;
 mod ops;
+mod proof;
 mod readme;
 mod role;
 mod run_cli;

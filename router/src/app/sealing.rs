@@ -37,8 +37,9 @@ impl App {
             return Ok(());
         };
         let Some(root) = root(settings.directory, path)? else { return Ok(()) };
-        notary::hold(store, &root)?;
-        let sealer = Arc::new(Sealer::open(&root)?);
+        let log_root = self.named.log_root.as_deref().unwrap_or(&root);
+        notary::hold(store, log_root)?;
+        let sealer = Arc::new(Sealer::open(log_root)?);
         let keeper = Arc::new(Keeper::open(&root, Arc::clone(&sealer), self.metrics.clone())?);
         let backlog = if self.named.seals_backlog { Backlog::Seal } else { Backlog::Leave };
         let notary = Notary::start(store.clone(), sealer, backlog, self.metrics.clone())?;
@@ -81,8 +82,8 @@ impl App {
         log: &Log,
         provenance: Provenance,
     ) -> Result<Exported, Error> {
-        let root = self.config().evidence.directory;
-        let root = root.or_else(|| beside(store.path()?));
+        let named = self.named.log_root.clone().or_else(|| self.config().evidence.directory);
+        let root = named.or_else(|| beside(store.path()?));
         let run_id = &log.record.header.run_id;
         let attached = match root {
             Some(root) if !store.is_python() => notary::attached(store, run_id, &root)?,

@@ -4,6 +4,7 @@ mod begin;
 mod export;
 mod keys;
 mod list;
+mod proof;
 mod show;
 mod verify;
 
@@ -26,6 +27,9 @@ pub(super) enum Verb {
     Verify(verify::Arguments),
     /// Copy a bundle with everything that an auditor needs to verify it.
     Export(export::Arguments),
+    /// Prove that the roles and the evidence hold, by executing them: make such a proof every week, and verify it.
+    #[command(subcommand)]
+    Proof(Box<proof::Verb>),
     /// Show and rotate the keys that seal.
     #[command(subcommand)]
     Keys(keys::Verb),
@@ -39,6 +43,7 @@ pub(super) fn run(verb: &Verb, environment: &Environment) -> Result<Answer, Erro
         Verb::Show(arguments) => show::run(arguments, environment),
         Verb::Verify(arguments) => verify::run(arguments, environment),
         Verb::Export(arguments) => export::run(arguments, environment),
+        Verb::Proof(verb) => proof::run(verb, environment),
         Verb::Keys(verb) => keys::run(verb, environment),
         Verb::Begin(arguments) => begin::run(arguments, environment),
     }

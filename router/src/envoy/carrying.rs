@@ -139,7 +139,7 @@ fn answer(class: ActionClass, ran: &Ran, artifacts: &[Artifact]) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut output = Object::with_capacity(9);
     output.insert("adapter_role", Role::Envoy.name());
-    output.insert("adapter_version", env!("CARGO_PKG_VERSION"));
+    output.insert("adapter_version", Role::Envoy.adapter_version());
     output.insert("action_class", class.name());
     output.insert("ok", exit_code == 0);
     output.insert("exit_code", exit_code);

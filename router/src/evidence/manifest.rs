@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::json::Limits;
 
 /// The revision of the role contract whose layout this is.
-pub const VALIDATES: &str = "1.0.0";
+pub const VALIDATES: &str = "1.1.0";
 
 /// The file that is the manifest.
 pub const MANIFEST: &str = "manifest.sha256.json";

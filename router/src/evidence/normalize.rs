@@ -18,7 +18,7 @@ pub use redact::Redactor;
 pub use table::{NAMES, TABLE_ID, TABLE_SHA256, pointers, table};
 
 /// The revision of the role contract whose normalization this is.
-pub const VALIDATES: &str = "1.0.0";
+pub const VALIDATES: &str = "1.1.0";
 
 /// An output as it is sealed, and what was taken out of it.
 #[derive(Clone, Debug, PartialEq)]

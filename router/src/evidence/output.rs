@@ -6,7 +6,7 @@ use crate::json::{Object, Value};
 use crate::role::{ActionClass, Role};
 
 /// The revision of the role contract whose outputs are checked here.
-pub const VALIDATES: &str = "1.0.0";
+pub const VALIDATES: &str = "1.1.0";
 
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::json::{Limits, Object, Value};
 use crate::role::{ActionClass, Role};
 
 /// The revision of the role contract whose specs are checked here.
-pub const VALIDATES: &str = "1.0.0";
+pub const VALIDATES: &str = "1.1.0";
 
 /// The keys, in canonical order. They are frozen.
 pub const KEYS: [&str; 12] = [

@@ -13,7 +13,7 @@ const TEXT: &str = include_str!("contract.json");
 
 /// The SHA-256 of the canonical text (RFC 8785) of the contract.
 pub const CONTRACT_SHA256: &str =
-    "7288e8955edef9761381f5c2c7e8b3642cb47f191605118c49a7612345d38103";
+    "d7a9d0f56743ff09acdef534f3f7948c4632f46902e005cd3df667f843473a3b";
 
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| json::parse(TEXT.as_bytes(), Limits::REQUEST).unwrap_or(Value::Null));
@@ -71,7 +71,7 @@ pub fn revisions(contract: &Value) -> Vec<Revision> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{TABLE_SHA256, VALIDATES, export, table};
+    use super::super::{Role, TABLE_SHA256, VALIDATES, export, table};
     use super::*;
 
     #[test]
@@ -89,6 +89,8 @@ mod tests {
         assert_eq!(roles.len(), 2);
         for (name, actions) in table().as_object().unwrap().iter() {
             assert_eq!(roles.get(name).unwrap().get("actions"), Some(actions));
+            let version = Role::from_name(name).unwrap().adapter_version();
+            assert_eq!(roles.get(name).unwrap().get("adapter_version"), Some(&version.into()));
         }
         assert_eq!(contract.get("conditions"), export::json().get("conditions"));
         let revisions = revisions(contract);

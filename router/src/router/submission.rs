@@ -56,6 +56,14 @@ impl Submission {
         self
     }
 
+    /// Gives the run an id of the host's own, which no other run of the store may have. Evidence of equal runs is equal only
+    /// under equal ids.
+    #[must_use]
+    pub fn named(mut self, run_id: impl Into<String>) -> Self {
+        self.run_id = run_id.into();
+        self
+    }
+
     /// Makes the run a part of a trace.
     #[must_use]
     pub fn traced(mut self, trace: TraceContext) -> Self {

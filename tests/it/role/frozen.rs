@@ -15,7 +15,9 @@ pub type Frozen = BTreeMap<String, String>;
 
 /// Returns everything that is frozen.
 pub fn frozen() -> Frozen {
+    let versions = Role::ALL.map(|role| (role.name().to_owned(), role.adapter_version().into()));
     let things = [
+        ("adapter_versions", versions.into_iter().collect::<Object>().into()),
         ("conditions", export::json().get("conditions").unwrap().clone()),
         ("execution_spec", list(spec::KEYS)),
         ("layout", layout()),

@@ -219,7 +219,7 @@ fn revision_note(
 /// Returns the lowest version for what changed.
 fn needed(last: &Line, tree: &Tree, changed: &[String]) -> Version {
     let Version { major, minor, patch, .. } = last.version;
-    let narrowing = ["conditions", "contract", "role_table"];
+    let narrowing = ["adapter_versions", "conditions", "contract", "role_table"];
     if changed.iter().any(|name| !narrowing.contains(&name.as_str())) || expands(last, tree) {
         Version::new(major + 1, 0, 0)
     } else if changed.iter().any(|name| name != "contract") {

@@ -94,6 +94,22 @@ fn revision_1_0_0_is_what_the_contract_says() {
     }
 }
 
+#[test]
+fn revision_1_1_0_names_the_versions_of_adapters() {
+    for role in Role::ALL {
+        let told = contract().pointer(&format!("/roles/{}/adapter_version", role.name()));
+        assert_eq!(told, Some(&role.adapter_version().into()), "{role:?}");
+    }
+    // Nothing that a role may do is another than it was.
+    let tree = tree();
+    let [then, now] = ["1.0.0", "1.1.0"]
+        .map(|version| parse(&tree.goldens[version]["frozen.json"], Limits::REQUEST).unwrap());
+    let names = then.as_object().unwrap().keys();
+    for name in names {
+        assert_eq!(then.get(name), now.get(name), "{name}");
+    }
+}
+
 /// Returns the value of a frozen thing.
 fn thing(tree: &Tree, name: &str) -> Value {
     parse(tree.frozen[name].as_bytes(), Limits::REQUEST).unwrap()
@@ -124,7 +140,7 @@ fn note(tree: &mut Tree, version: &str) {
     contract.insert("contract_version", version);
     let Some(Value::Array(noted)) = contract.get_mut("contract_revisions") else { panic!() };
     let mut revision = Object::new();
-    revision.insert("id", "R2");
+    revision.insert("id", "R3");
     revision.insert("version", version);
     revision.insert("date", "2026-11-17");
     revision.insert("note", "why");
@@ -150,8 +166,15 @@ fn told(problems: &[String]) -> Vec<&str> {
 /// Changes each thing that is frozen, so that nothing else changes.
 fn changed_trees() -> Vec<(&'static str, Tree)> {
     let present = tree();
-    let names: Vec<&'static str> =
-        vec!["conditions", "execution_spec", "layout", "normalization", "outputs", "role_table"];
+    let names: Vec<&'static str> = vec![
+        "adapter_versions",
+        "conditions",
+        "execution_spec",
+        "layout",
+        "normalization",
+        "outputs",
+        "role_table",
+    ];
     assert_eq!(names, present.frozen.keys().map(String::as_str).collect::<Vec<_>>());
     names
         .into_iter()
@@ -180,7 +203,7 @@ fn a_change_alone_lacks_all_four() {
         let problems = judge(&lock(), &tree);
         let four = ["revision note", "validation code", "tests", "golden data"];
         assert_eq!(told(&problems), four, "{name}: {problems:?}");
-        assert_eq!(problems[0], format!("changed since 1.0.0: {name}"));
+        assert_eq!(problems[0], format!("changed since {}: {name}", role::VALIDATES));
     }
 }
 
@@ -264,19 +287,27 @@ fn more_power_needs_a_major_version_and_less_does_not() {
     };
     let expanding: [&dyn Fn(&mut Tree); 3] = [&grows, &replaces, &loosens];
     for change in expanding {
-        let problems = judged("1.1.0", change);
+        let problems = judged("1.2.0", change);
         assert_eq!(told(&problems), ["revision note"], "{problems:?}");
         assert!(problems[1].contains("must at least have 2.0.0"), "{problems:?}");
         assert_eq!(told(&judged("2.0.0", change)), ["lock"]);
     }
-    assert_eq!(told(&judged("1.1.0", &shrinks)), ["lock"]);
-    assert!(judged("1.0.1", &shrinks)[1].contains("must at least have 1.1.0"));
+    assert_eq!(told(&judged("1.2.0", &shrinks)), ["lock"]);
+    assert!(judged("1.1.1", &shrinks)[1].contains("must at least have 1.2.0"));
+    // Another version of an adapter gives nobody anything, and is a revision all the same.
+    let newer = |tree: &mut Tree| {
+        let Value::Object(mut versions) = thing(tree, "adapter_versions") else { panic!() };
+        versions.insert("scout", "1.0.1");
+        put(tree, "adapter_versions", &versions.into());
+    };
+    assert!(judged("1.1.1", &newer)[1].contains("must at least have 1.2.0"));
+    assert_eq!(told(&judged("1.2.0", &newer)), ["lock"]);
     // Other words in the contract, and nothing else.
     let words = |tree: &mut Tree| {
         let Value::Object(contract) = &mut tree.contract else { panic!() };
         contract.insert("purpose", "the same in other words");
     };
-    assert_eq!(told(&judged("1.0.1", &words)), ["lock"]);
+    assert_eq!(told(&judged("1.1.1", &words)), ["lock"]);
 }
 
 #[test]
