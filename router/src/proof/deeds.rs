@@ -171,15 +171,20 @@ pub fn probes() -> Vec<Probe> {
             "forbidden_key",
             "probe-forbidden-key",
             impostor("forbidden_key"),
-            Failed("forbidden_key:output:latency"),
+            Failed("forbidden_key:confidence"),
         ),
         probe(
             "missing_key",
             "probe-missing-key",
             impostor("missing_key"),
-            Failed("missing_key:output:sources"),
+            Failed("missing_key:sources"),
         ),
-        probe("wrong_role", "probe-wrong-role", impostor("wrong_role"), Failed("role_mismatch")),
+        probe(
+            "wrong_role",
+            "probe-wrong-role",
+            impostor("wrong_role"),
+            Failed("role_mismatch:envoy"),
+        ),
         probe(
             "write_outside_scope",
             "probe-write-outside",
@@ -197,13 +202,13 @@ pub fn probes() -> Vec<Probe> {
             "network_without_gate",
             "probe-network-gate",
             sh(C::TestExec, "true").granted(network),
-            Rejected("network"),
+            Rejected("policy_gate_closed:network"),
         ),
         probe(
             "shell_without_grant",
             "probe-shell-grant",
             sh(C::ShellExec, "true"),
-            Rejected("shell_exec"),
+            Rejected("plan_grant_missing:shell_exec"),
         ),
     ]
 }
