@@ -99,7 +99,7 @@ pub fn deeds() -> Vec<Deed> {
         sh(C::TestExec, r#"read -r line < greeting.txt && test "$line" = hello && echo tested"#),
         sh(
             C::BuildExec,
-            r#"mkdir -p out && read -r line < greeting.txt && echo "built: $line" > out/built.txt"#,
+            r#"read -r line < greeting.txt && echo "built: $line" > built.txt"#,
         ),
         step(
             ENVOY,
@@ -115,7 +115,7 @@ pub fn deeds() -> Vec<Deed> {
         step(
             ENVOY,
             C::ArtifactPack,
-            json!({ "paths": ["greeting.txt", "out"], "name": "built.tar" }),
+            json!({ "paths": ["built.txt", "greeting.txt"], "name": "built.tar" }),
         ),
     ];
     let text = "On 2026-02-12 the contract was locked. It has two roles. Scout reads; Envoy works in its workspace.";
@@ -171,15 +171,20 @@ pub fn probes() -> Vec<Probe> {
             "forbidden_key",
             "probe-forbidden-key",
             impostor("forbidden_key"),
-            Failed("forbidden_key:output:latency"),
+            Failed("forbidden_key:confidence"),
         ),
         probe(
             "missing_key",
             "probe-missing-key",
             impostor("missing_key"),
-            Failed("missing_key:output:sources"),
+            Failed("missing_key:sources"),
         ),
-        probe("wrong_role", "probe-wrong-role", impostor("wrong_role"), Failed("role_mismatch")),
+        probe(
+            "wrong_role",
+            "probe-wrong-role",
+            impostor("wrong_role"),
+            Failed("role_mismatch:envoy"),
+        ),
         probe(
             "write_outside_scope",
             "probe-write-outside",
@@ -197,13 +202,13 @@ pub fn probes() -> Vec<Probe> {
             "network_without_gate",
             "probe-network-gate",
             sh(C::TestExec, "true").granted(network),
-            Rejected("network"),
+            Rejected("policy_gate_closed:network"),
         ),
         probe(
             "shell_without_grant",
             "probe-shell-grant",
             sh(C::ShellExec, "true"),
-            Rejected("shell_exec"),
+            Rejected("plan_grant_missing:shell_exec"),
         ),
     ]
 }

@@ -116,8 +116,8 @@ impl Round<'_> {
     /// Finds a program as a shell does.
     fn find(&self, name: &str) -> Result<PathBuf, Error> {
         let found = self.environment.program_path.iter().map(|directory| directory.join(name));
-        let found = found.filter_map(|path| path.canonicalize().ok()).find(|path| path.is_file());
-        found.ok_or_else(|| Error::NoProgram(name.to_owned()))
+        let mut found = found.filter(|path| path.is_file());
+        found.next().ok_or_else(|| Error::NoProgram(name.to_owned()))
     }
 
     fn app(&self, library: &Library) -> Result<App, Error> {
