@@ -73,6 +73,7 @@ fn proof(root: &Path, arguments: &[&str]) -> Run {
 
 fn command(program: impl AsRef<std::ffi::OsStr>, root: &Path, arguments: &[&str]) -> Command {
     let above = root.parent().unwrap();
+    std::fs::create_dir_all(above).unwrap();
     let mut command = Command::new(program);
     command
         .args(["evidence", "proof"])

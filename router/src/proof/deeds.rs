@@ -97,10 +97,7 @@ pub fn deeds() -> Vec<Deed> {
     let envoy = vec![
         step(ENVOY, C::FileWrite, json!({ "path": "greeting.txt", "text": "hello\n" })),
         sh(C::TestExec, r#"read -r line < greeting.txt && test "$line" = hello && echo tested"#),
-        sh(
-            C::BuildExec,
-            r#"read -r line < greeting.txt && echo "built: $line" > built.txt"#,
-        ),
+        sh(C::BuildExec, r#"read -r line < greeting.txt && echo "built: $line" > built.txt"#),
         step(
             ENVOY,
             C::RepoOps,

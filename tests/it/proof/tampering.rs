@@ -138,7 +138,7 @@ const CHANGES: &[(&str, Change, &str)] = &[
     (
         "a model is put in",
         |proof| edit(proof, r#""scout":null"#, r#""scout":"provider/other""#),
-        "bad_signature:weekly_proof",
+        "bad_proof:weekly_proof",
     ),
     (
         "the attestation is gone",
