@@ -1,6 +1,6 @@
 //! Translators as adapters: canonical documents in, payloads of a provider out, nothing else.
 //!
-//! A seventh translator is a [`Target`](crate::translate::Target) and these lines:
+//! A seventh translator is a [`Target`] and these lines:
 //!
 //! ```
 //! use nexus_router_sdk::translate::{Target, target};

@@ -76,8 +76,7 @@ impl<'a> Tape<'a> {
             let is_object = self.nodes[container].kind == Kind::Object;
             let (mut child, mut place) = (container + 1, 0_usize);
             let mut name = None;
-            loop {
-                let Some(node) = self.nodes.get(child) else { break };
+            while let Some(node) = self.nodes.get(child) {
                 let is_name = is_object && place.is_multiple_of(2);
                 if is_name {
                     name = Some(Value { tape: self, index: child });
