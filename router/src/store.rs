@@ -229,6 +229,9 @@ impl Store {
         open::prepare(&connection, &shown, busy)?;
         let owner = Owner::register(path.as_deref())?;
         let owner_no = open::adopt(&mut connection, &shown, &owner.identity)?;
+        if path.is_none() {
+            schema::unguard(&connection)?;
+        }
         connection.set_prepared_statement_cache_capacity(32);
         let writer = Writer::start(connection, owner_no, metrics)?;
         let shared = Shared {

@@ -60,11 +60,11 @@ impl Object {
     }
 
     /// Adds a member at the end, or replaces the value of the one that has this name.
-    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) {
-        let (key, value) = (key.into(), value.into());
-        match self.get_mut(&key) {
+    pub fn insert(&mut self, key: impl AsRef<str>, value: impl Into<Value>) {
+        let (key, value) = (key.as_ref(), value.into());
+        match self.get_mut(key) {
             Some(old) => *old = value,
-            None => self.members.push((key.as_str().into(), value)),
+            None => self.members.push((key.into(), value)),
         }
     }
 

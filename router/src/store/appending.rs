@@ -79,3 +79,57 @@ fn refuse_taken_key(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::digest::Digest;
+    use crate::store::{Header, Progress, Receipt, Store};
+
+    /// Makes an append of one event, after `before` others.
+    fn append(ticket: &Ticket, run_id: &str, before: u64) -> Append {
+        let header = Header {
+            run_id: run_id.to_owned(),
+            mode: "apply".to_owned(),
+            goal: "g".to_owned(),
+            created_at: "2026-11-16T00:02:44.060Z".to_owned(),
+        };
+        let progress = Progress {
+            status: Status::Running,
+            steps_planned: 0,
+            steps_executed: 0,
+            tools_used: Vec::new(),
+            outcome: None,
+            last_failure_reason: None,
+            events: before + 1,
+            head: Digest::ZERO,
+        };
+        let (ticket, header) = (ticket.clone(), Arc::new(header));
+        let (body, claim, approvals) = ("{}\n".to_owned(), None, Vec::new());
+        Append { ticket, header, progress, body, count: 1, claim, approvals, waits: false }
+    }
+
+    #[test]
+    fn a_store_in_memory_refuses_gaps_and_runs_that_are_there() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let store = Store::in_memory().unwrap();
+        let written = |append| {
+            let receipt: Receipt = store.append(append).unwrap();
+            runtime.block_on(receipt.durable()).map_err(|unwritten| unwritten.error.to_string())
+        };
+        let ticket = Ticket::default();
+        let late = written(append(&ticket, "a", 1)).unwrap_err();
+        assert!(late.contains("the first events of run a are not stored"), "{late}");
+        written(append(&ticket, "a", 0)).unwrap();
+        for before in [0, 2] {
+            let gap = written(append(&ticket, "a", before)).unwrap_err();
+            assert!(gap.contains("run a is no longer at seq"), "{gap}");
+        }
+        let twice = written(append(&Ticket::default(), "a", 0)).unwrap_err();
+        assert!(twice.contains("run_id"), "{twice}");
+        written(append(&ticket, "a", 1)).unwrap();
+        assert_eq!(store.log("a").unwrap().unwrap().lines().count(), 2);
+    }
+}

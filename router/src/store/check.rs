@@ -62,14 +62,17 @@ impl Store {
         &self,
         mut progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Health, Error> {
-        let python = self.is_python();
+        let (python, in_memory) = (self.is_python(), self.path().is_none());
         self.read(move |connection| {
             let mut health = Health::default();
             file(connection, &mut health)?;
             if python || !health.findings.is_empty() {
                 return Ok(health);
             }
-            rules(connection, &mut health)?;
+            // No other program could have changed those of a store in memory.
+            if !in_memory {
+                rules(connection, &mut health)?;
+            }
             let total: i64 =
                 connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
             let mut ids = connection.prepare("SELECT run_id FROM runs ORDER BY run_no")?;

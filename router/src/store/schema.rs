@@ -319,6 +319,15 @@ fn step(transaction: &Transaction<'_>, from: i64, to: i64) -> Result<(), Error> 
     Ok(())
 }
 
+/// Takes out of a store in memory what looks at every row that is inserted, which is 40 % of what inserting costs. It
+/// guards a file from other programs, and no other program reaches a store in memory; our own appends are held to the
+/// same where they are written (`appending`).
+pub(super) fn unguard(connection: &Connection) -> Result<(), Error> {
+    connection
+        .execute_batch("DROP TRIGGER runs_are_not_replaced; DROP TRIGGER segments_have_no_gap;")?;
+    Ok(())
+}
+
 /// Returns the text of every table, index, trigger and view, by kind and name.
 pub(super) fn texts(connection: &Connection) -> Result<BTreeMap<String, String>, Error> {
     let mut query = connection
