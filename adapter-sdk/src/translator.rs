@@ -249,14 +249,14 @@ mod tests {
     use crate::testing::{self, Recorder};
     use nexus_router_translate::target;
 
-    fn made(target: &'static Target, config: Value) -> Result<Translating, AdapterError> {
+    fn made(target: &'static Target, config: &Value) -> Result<Translating, AdapterError> {
         Translating::new(target, None, config.as_object().cloned().unwrap_or_default())
     }
 
     #[test]
     fn catalogue_offers_the_rendering_under_the_name_of_the_target() {
         let config = json!({ "api_version": "v1", "model": "m", "store": false, "strict": false });
-        let translator = made(target::OPENAI_RESPONSES, config).unwrap();
+        let translator = made(target::OPENAI_RESPONSES, &config).unwrap();
         let catalog = translator.catalog(&Recorder::default().context()).unwrap();
         let [tool] = catalog.tools.as_slice() else { panic!("{catalog:?}") };
         assert_eq!(tool.name(), "render_openai_responses");
@@ -284,10 +284,10 @@ mod tests {
     #[test]
     fn binding_that_is_none_is_refused_with_a_pointer() {
         let error =
-            made(target::OLLAMA, json!({ "api_version": "api", "model": "m" })).unwrap_err();
+            made(target::OLLAMA, &json!({ "api_version": "api", "model": "m" })).unwrap_err();
         assert_eq!(error.code, "X.nexus.BINDING_MISSING");
         assert_eq!(error.details["pointer"], "/stream");
         let wrong = json!({ "api_version": "api", "model": "m", "stream": 1.5 });
-        assert_eq!(made(target::OLLAMA, wrong).unwrap_err().code, "X.nexus.BINDING_INVALID");
+        assert_eq!(made(target::OLLAMA, &wrong).unwrap_err().code, "X.nexus.BINDING_INVALID");
     }
 }

@@ -40,7 +40,8 @@ impl<'a, A: Adapter> Kit<'a, A> {
     /// When there are no documents, or none has a tool.
     pub fn new(adapter: &'a A, documents: impl IntoIterator<Item = String>) -> Self {
         let documents: Vec<String> = documents.into_iter().collect();
-        let has_tools = |text: &String| !parsed(text)["tools"].as_array().unwrap().is_empty();
+        let has_tools =
+            |text: &String| parsed(text)["tools"].as_array().is_some_and(|tools| !tools.is_empty());
         assert!(documents.iter().any(has_tools), "one of the documents must have a tool");
         Self { adapter, documents }
     }

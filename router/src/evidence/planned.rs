@@ -66,14 +66,18 @@ impl Planned {
     }
 
     /// Says whether a plan was seen to be in the cabinet.
-    pub(super) fn is_kept(&self, plan: &Cow<'_, Plan>) -> bool {
-        matches!(plan, Cow::Borrowed(_)) && self.kept.load(Ordering::Acquire)
+    pub(super) fn is_kept(&self, plan: &Plan) -> bool {
+        self.is_shared(plan) && self.kept.load(Ordering::Acquire)
     }
 
-    pub(super) fn kept(&self, plan: &Cow<'_, Plan>) {
-        if matches!(plan, Cow::Borrowed(_)) {
+    pub(super) fn kept(&self, plan: &Plan) {
+        if self.is_shared(plan) {
             self.kept.store(true, Ordering::Release);
         }
+    }
+
+    fn is_shared(&self, plan: &Plan) -> bool {
+        matches!(self.made.get(), Some(Ok(shared)) if std::ptr::eq(shared, plan))
     }
 }
 

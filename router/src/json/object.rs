@@ -250,7 +250,7 @@ mod tests {
     fn members_keep_their_order_and_names_are_unique() {
         let mut object = Object::with_capacity(2);
         object.insert("b", 1);
-        object.insert("a".to_owned(), "x");
+        object.insert("a", "x");
         object.insert("c", Value::Null);
         object.insert("b", 2);
         assert_eq!(object.keys().collect::<Vec<_>>(), ["b", "a", "c"]);

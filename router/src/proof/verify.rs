@@ -93,9 +93,8 @@ pub fn verify(place: &Place, asked: &Asked) -> Verdict {
             return Verdict::failed(None, format!("unreadable:{}:{error}", file::ARTIFACT));
         }
     };
-    let artifact = match artifact::parse(&bytes) {
-        Ok(artifact) => artifact,
-        Err(_) => return Verdict::failed(None, format!("malformed:{}", file::ARTIFACT)),
+    let Ok(artifact) = artifact::parse(&bytes) else {
+        return Verdict::failed(None, format!("malformed:{}", file::ARTIFACT));
     };
     match judge(place, asked, (&run_id, &run), (&bytes, &artifact), runs.last() == Some(&run_id)) {
         Ok(examined) => conclude(examined, artifact, asked.scout),

@@ -79,7 +79,7 @@ fn probe() {
             Value::Object(answer.unwrap_or_else(|error| panic!("{method}: {error:?}")))
         })
         .collect();
-    #[expect(clippy::print_stdout, reason = "this is what the program is for")]
+    #[allow(clippy::print_stdout, reason = "this is what the program is for")]
     {
         println!("{MARK}{}", json!(answers));
     }

@@ -36,7 +36,7 @@ const CHANGES: &[(&str, Change, &str)] = &[
     (
         "an output is replaced",
         |proof| {
-            write(&proof.path(SECOND).join("evidence/weekly-envoy/step-2/stdout.txt"), "tampered")
+            write(&proof.path(SECOND).join("evidence/weekly-envoy/step-2/stdout.txt"), "tampered");
         },
         "hash_mismatch:execution:evidence/weekly-envoy/step-2:stdout.txt",
     ),
@@ -46,7 +46,7 @@ const CHANGES: &[(&str, Change, &str)] = &[
             write(
                 &proof.path(SECOND).join("again/evidence/weekly-scout/step-1/stdout.txt"),
                 "tampered",
-            )
+            );
         },
         "hash_mismatch:execution:again/evidence/weekly-scout/step-1:stdout.txt",
     ),

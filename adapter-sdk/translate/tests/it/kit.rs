@@ -25,11 +25,13 @@ fn every_translator_passes_the_whole_set() {
     }
 }
 
+type Rendered = Result<Object, AdapterError>;
+
 /// A translator that does something that it may not, to its output or instead of a refusal.
 struct Helpful {
     inner: Translating,
     calls: AtomicU32,
-    help: fn(&str, u32, Result<Object, AdapterError>) -> Result<Object, AdapterError>,
+    help: fn(&str, u32, Rendered) -> Rendered,
 }
 
 impl Adapter for Helpful {

@@ -1,4 +1,5 @@
 //! The translators, held to the golden documents, to their own inverses, and to what they may not do.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod binding;
 mod bytes;

@@ -31,7 +31,9 @@ fn leaves(value: &Value) -> Vec<(String, Value)> {
     found
 }
 
-fn difference(one: &Value, other: &Value) -> (Vec<(String, Value)>, Vec<(String, Value)>) {
+type Leaves = Vec<(String, Value)>;
+
+fn difference(one: &Value, other: &Value) -> (Leaves, Leaves) {
     let (one, other) = (leaves(one), leaves(other));
     let only = |a: &[(String, Value)], b: &[(String, Value)]| {
         a.iter().filter(|leaf| !b.contains(leaf)).cloned().collect()
