@@ -9,7 +9,6 @@ const UNSAFE_ROOMS: &[&str] = &[
     "adapter-sdk/abi/src/lib.rs",
     "adapter-sdk/src/export.rs",
     "router/src/loader/library.rs",
-    "router/src/main.rs",
     "router/src/sandbox/sys.rs",
     "router/src/sandbox/notify.rs",
 ];
