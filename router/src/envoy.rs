@@ -1,8 +1,8 @@
 //! Envoy, an adapter that is the router itself: it carries out the six classes of actions of its role, each in a
 //! sandbox of its own.
 //!
-//! What a call asks for is read into an [`Order`](order), judged by the frozen conditions of the role, by the
-//! grants of the plan and by the operator's gates, and then carried out by [`confine`](crate::confine). The gate
+//! What a call asks for is read into an order, judged by the frozen conditions of the role, by the
+//! grants of the plan and by the operator's gates, and then carried out by `confine`. The gate
 //! judges a call before it is made, and the same function judges it here again.
 
 mod carrying;
