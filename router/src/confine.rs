@@ -1,6 +1,6 @@
 //! Runs one program, or does one thing with files, in a sandbox of its own: made for it, and gone with it.
 //!
-//! The router runs itself again as a guard, and that once more as a small child with one thread, which confines
+//! The router runs itself again as a guard, a small process with one thread, and that forks a child, which confines
 //! itself and then becomes the program. The guard ends everything of the session when the program ends or the
 //! router lets go, so nothing is left in the background. Nothing is inherited but the standard descriptors, and
 //! the socket over which the child is told what to do is closed when it becomes the program.
@@ -27,12 +27,8 @@ use crate::worker::guard::Watch;
 
 /// The third argument that makes a child the guard of a program.
 pub(crate) const GUARD: &str = "program-guard";
-/// The third argument that makes a child become a program.
-pub(crate) const PROGRAM: &str = "program";
-
 /// How many processes there are is the router's to say, which each of them asks.
-pub(crate) const WATCH: Watch =
-    Watch { word: Some(PROGRAM), look: Duration::from_millis(500), most_processes: 10_000 };
+pub(crate) const WATCH: Watch = Watch { look: Duration::from_millis(500), most_processes: 10_000 };
 
 /// What is to be done, and what it may use.
 #[derive(Debug)]

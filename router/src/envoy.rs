@@ -28,7 +28,7 @@ use crate::json::{self, Limits, Object, Value};
 use crate::role::{ActionClass, Role};
 use crate::sandbox::Confinement;
 use order::Order;
-use staging::Staging;
+use staging::{Place, Staging};
 
 /// The ref under which it is loaded.
 pub const REF: &str = crate::config::AdapterEntry::ENVOY_REF;
@@ -156,7 +156,7 @@ impl Envoy {
 
     /// Makes a sandbox in which nothing happens.
     fn try_sandbox(&self) -> Result<Confinement, String> {
-        let staged = self.staging.directory()?;
+        let staged = self.staging.directory(vec![Place::Artifacts, Place::Temporary])?;
         let probe = Order::probe();
         let profile = self.profile(&probe, &[], &staged);
         let (reader, _writer) = std::io::pipe().map_err(|error| error.to_string())?;

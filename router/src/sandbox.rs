@@ -40,7 +40,7 @@ pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
 #[cfg(test)]
 pub(crate) use notify::{MARK, hostile, listen};
 pub(crate) use sys::{
-    Code, close_inherited_descriptors, heed_all_signals, heed_children, signal_handlers,
+    Code, close_inherited_descriptors, fork, heed_all_signals, heed_children, signal_handlers,
 };
 
 /// What a dry run may use.

@@ -39,31 +39,38 @@ fn main() {
     let request = LoadRequest { factory_ref, adapter_id: None, config: &config, pin: None };
     let envoy = loader.load(&request).unwrap();
     let run = json!({ "argv": [TRUE] });
+    let staged = json!({ "argv": [TRUE], "env": ["ARTIFACTS", "TMPDIR"] });
     let write = json!({ "path": "file", "text": "x", "mode": "replace" });
-    let (mut plain, mut confined, mut written) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut plain, mut confined, mut placed, mut written] = [const { Vec::new() }; 4];
     for _ in 0..rounds {
         let start = Instant::now();
         assert!(Command::new(TRUE).env_clear().output().unwrap().status.success());
         plain.push(start.elapsed());
-        for (tool, args, times) in
-            [("test_exec", &run, &mut confined), ("file_write", &write, &mut written)]
-        {
+        for (tool, args, times) in [
+            ("test_exec", &run, &mut confined),
+            ("test_exec", &staged, &mut placed),
+            ("file_write", &write, &mut written),
+        ] {
             let start = Instant::now();
             let output = envoy.call(&Call::new(tool, "run", args.as_object().unwrap())).unwrap();
             times.push(start.elapsed());
             assert_eq!(output["ok"], true, "{output:?}");
         }
     }
-    let [plain, confined, written] = [plain, confined, written].map(tenth);
-    let added = confined.saturating_sub(plain);
-    println!("a program, plainly started      {:>8.3} ms", milliseconds(plain));
-    println!(
-        "a program, in its own sandbox   {:>8.3} ms, {:.3} ms more, {:.1} times",
-        milliseconds(confined),
-        milliseconds(added),
-        confined.as_secs_f64() / plain.as_secs_f64()
-    );
-    println!("a file, written in a sandbox    {:>8.3} ms", milliseconds(written));
+    let [plain, confined, placed, written] = [plain, confined, placed, written].map(tenth);
+    let added = |time: Duration| milliseconds(time.saturating_sub(plain));
+    let told = |what: &str, time: Duration| {
+        println!(
+            "{what:<44} {:>7.3} ms, {:.3} ms more, {:.1} times",
+            milliseconds(time),
+            added(time),
+            time.as_secs_f64() / plain.as_secs_f64()
+        );
+    };
+    println!("{:<44} {:>7.3} ms", "a program, plainly started", milliseconds(plain));
+    told("a program, in its own sandbox", confined);
+    told("a program, with directories of its own too", placed);
+    told("a file, written in a sandbox", written);
 }
 
 fn tenth(mut times: Vec<Duration>) -> Duration {

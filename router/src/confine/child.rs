@@ -17,24 +17,22 @@ use crate::sandbox::{self, Entered, Profile};
 use crate::worker::{self, Kind, Wire};
 
 /// Runs as the child of a guard.
-pub(crate) fn run_child() -> ExitCode {
-    match work() {
+pub(crate) fn run_child(guard: u32) -> ExitCode {
+    match work(guard) {
         Ok(code) => code,
         // The router has gone or speaks another language; there is nobody to tell.
         Err(_) => ExitCode::from(2),
     }
 }
 
-fn work() -> io::Result<ExitCode> {
-    let parent = std::env::args().nth(2).and_then(|parent| parent.parse().ok());
-    let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
+fn work(guard: u32) -> io::Result<ExitCode> {
     let job: Job = serde_json::from_slice(&worker::receive_job(io::stdin())?)?;
     // Whoever holds the listener decides on the calls that it hears of.
     let hand = |listener: OwnedFd| {
         let text = serde_json::to_vec(&Said::Asking)?;
         wire()?.send_with(Kind::Said, &text, listener.as_fd())
     };
-    let entered = sandbox::enter_handing(&job.profile, parent, hand);
+    let entered = sandbox::enter_handing(&job.profile, guard, hand);
     let wire = wire()?;
     rustix::stdio::dup2_stdin(&File::open("/dev/null")?)?;
     let Entered { confinement, .. } = match entered {

@@ -36,6 +36,8 @@ pub(super) struct Course<'a> {
     deadline: Instant,
     disk: Disk,
     heard: Heard,
+    /// Where what is said arrives: kept, because to make and clear it each time takes longer than to listen.
+    frame: Vec<u8>,
     /// Why it is being ended, and since when.
     cut: Option<(End, Instant)>,
 }
@@ -96,8 +98,20 @@ impl<'a> Course<'a> {
                 return Err(error.into());
             }
         };
-        let heard = Heard::default();
-        Ok(Self { errand, guard, pidfd, socket, stdout, stderr, deadline, disk, heard, cut: None })
+        let (heard, frame) = (Heard::default(), vec![0; MAX_FRAME + 1]);
+        Ok(Self {
+            errand,
+            guard,
+            pidfd,
+            socket,
+            stdout,
+            stderr,
+            deadline,
+            disk,
+            heard,
+            frame,
+            cut: None,
+        })
     }
 
     /// Follows it to its end.
@@ -185,15 +199,14 @@ impl<'a> Course<'a> {
 
     /// Takes whatever was said.
     fn hear(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; MAX_FRAME + 1];
         loop {
-            let (length, descriptor) = match worker::receive(&self.socket, &mut buffer) {
+            let (length, descriptor) = match worker::receive(&self.socket, &mut self.frame) {
                 Ok(Some(received)) => received,
                 Ok(None) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            let Some(frame) = Frame::read(&buffer[..length]) else { continue };
+            let Some(frame) = Frame::read(&self.frame[..length]) else { continue };
             let kind = frame.kind;
             let Ok(Some(text)) = self.heard.gathering.add(frame, MAX_SAID) else { continue };
             match kind {

@@ -11,7 +11,7 @@ use nexus_router_sdk::AdapterError;
 use rustix::fs::{Dir, Mode, OFlags};
 
 use super::order::{Order, Task};
-use super::staging::Staged;
+use super::staging::{Place, Staged};
 use super::{Answered, Envoy, NAMES, PlanGrant, cancelled, unavailable};
 use crate::confine::{self, Act, End, Job, Program, Ran};
 use crate::digest::Digest;
@@ -42,7 +42,7 @@ impl Envoy {
         (call_id, deadline): (&str, Option<i64>),
     ) -> Result<Answered, AdapterError> {
         let failed = |why: String| AdapterError::operational("EXECUTOR_FAILED", why);
-        let staged = self.staging.directory().map_err(failed)?;
+        let staged = self.staging.directory(order.task.places()).map_err(failed)?;
         let profile = self.profile(order, plan, &staged);
         let (cwd, act) = self.act(order, !profile.grants.connect.is_empty(), &staged);
         let job = Job { profile: profile.clone(), cwd, act };
@@ -67,7 +67,8 @@ impl Envoy {
         }
         // What was given up in the middle is nothing that came out.
         let whole = matches!(ran.end, End::Done | End::Exited(_));
-        let found = if whole { artifacts(&staged.out()) } else { Vec::new() };
+        let out = staged.place(Place::Artifacts).filter(|_| whole);
+        let found = out.map(|directory| artifacts(&directory)).unwrap_or_default();
         let text = answer(class, &ran, &found);
         let outputs = found
             .into_iter()
@@ -104,7 +105,8 @@ impl Envoy {
                 (here(), Act::Write { path: path.clone(), content: content.clone(), mode: *mode })
             }
             Task::Pack { paths, name } => {
-                let directory = staged.out().to_string_lossy().into_owned();
+                let directory = staged.place(Place::Artifacts).unwrap_or_default();
+                let directory = directory.to_string_lossy().into_owned();
                 (here(), Act::Pack { paths: paths.clone(), directory, name: name.clone() })
             }
         }
@@ -118,7 +120,7 @@ fn before(deadline_ms: u64) -> Duration {
 
 fn variable(name: &str, staged: &Staged) -> Option<(String, Vec<u8>)> {
     use std::os::unix::ffi::OsStringExt as _;
-    let value = match staged.variable(name) {
+    let value = match Place::of_variable(name).and_then(|place| staged.place(place)) {
         Some(path) => path.into_os_string(),
         None => crate::config::variable(name)?,
     };

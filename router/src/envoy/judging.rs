@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nexus_router_sdk::AdapterError;
 
 use super::order::{Order, Task};
-use super::staging::Staged;
+use super::staging::{Place, Staged};
 use super::{Envoy, METHOD};
 use crate::confine::{Errand, Job, Limits};
 use crate::evidence::Permission;
@@ -180,7 +180,7 @@ impl Envoy {
                 .with("denied_by", "grants")
                 .with("reason", "program_not_granted"));
         }
-        let own = |name: &str| matches!(name, "ARTIFACTS" | "TMPDIR");
+        let own = |name: &str| Place::of_variable(name).is_some();
         match env.iter().find(|name| !own(name) && !self.grants.env.contains(name)) {
             None => Ok(()),
             Some(name) => {

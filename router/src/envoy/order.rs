@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::settings::Settings;
+use super::staging::Place;
 use crate::confine::{Content, WriteMode};
 use crate::evidence::{Kind, Ordered, name};
 use crate::json::{self, Object, Value};
@@ -47,6 +48,19 @@ pub(super) enum Task {
     Run { argv: Vec<String>, cwd: String, env: Vec<String>, stdin: Option<String> },
     Write { path: String, content: Content, mode: WriteMode },
     Pack { paths: Vec<String>, name: String },
+}
+
+impl Task {
+    /// Returns the places of its own that it knows of, and so has a use for.
+    pub(super) fn places(&self) -> Vec<Place> {
+        match self {
+            Self::Run { env, .. } => {
+                env.iter().filter_map(|name| Place::of_variable(name)).collect()
+            }
+            Self::Write { .. } => Vec::new(),
+            Self::Pack { .. } => vec![Place::Artifacts],
+        }
+    }
 }
 
 impl Order {

@@ -1,4 +1,4 @@
-//! A directory of its own for each execution, which is gone when the execution is.
+//! A directory of its own for each execution that has a use for one, which is gone when the execution is.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -13,12 +13,40 @@ pub(super) struct Staging {
     root: PathBuf,
 }
 
-/// The directory of one execution.
-#[derive(Debug)]
+/// A place of an execution's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// For what comes out.
+    Artifacts,
+    /// For the moment.
+    Temporary,
+}
+
+impl Place {
+    /// Returns the place that a variable of the envoy's own leads to.
+    pub(super) fn of_variable(name: &str) -> Option<Self> {
+        match name {
+            "ARTIFACTS" => Some(Self::Artifacts),
+            "TMPDIR" => Some(Self::Temporary),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Artifacts => "out",
+            Self::Temporary => "tmp",
+        }
+    }
+}
+
+/// The directory of one execution; none where it has no use for one.
+#[derive(Debug, Default)]
 pub(super) struct Staged {
-    directory: TempDir,
+    directory: Option<TempDir>,
+    places: Vec<Place>,
     /// As long as it is held, nobody sweeps the directory away.
-    _held: File,
+    _held: Option<File>,
 }
 
 impl Staging {
@@ -41,39 +69,36 @@ impl Staging {
         Ok(Self { root })
     }
 
-    /// Makes the directory of one execution: a place for what comes out, and one for the moment.
-    pub(super) fn directory(&self) -> Result<Staged, String> {
+    /// Makes the directory of one execution, with these places in it.
+    pub(super) fn directory(&self, places: Vec<Place>) -> Result<Staged, String> {
+        // Whoever knows of no place cannot write there, and making directories takes longer than most else.
+        if places.is_empty() {
+            return Ok(Staged::default());
+        }
         let failed = |error: std::io::Error| format!("staging {}: {error}", self.root.display());
         let directory = tempfile::Builder::new().prefix("exec-").tempdir_in(&self.root);
         let directory = directory.map_err(failed)?;
         let held = File::open(directory.path()).map_err(failed)?;
         flock(&held, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed(error.into()))?;
-        for name in ["out", "tmp"] {
-            DirBuilder::new().mode(0o700).create(directory.path().join(name)).map_err(failed)?;
+        for place in &places {
+            let path = directory.path().join(place.name());
+            DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
         }
-        Ok(Staged { directory, _held: held })
+        Ok(Staged { directory: Some(directory), places, _held: Some(held) })
     }
 }
 
 impl Staged {
     /// What may be written. Not the whole: then a link could take the place of one of these.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
-        ["out", "tmp"].iter().map(|name| self.directory.path().join(name)).collect()
+        self.places.iter().filter_map(|place| self.place(*place)).collect()
     }
 
-    /// Where what comes out is put.
-    pub(super) fn out(&self) -> PathBuf {
-        self.directory.path().join("out")
-    }
-
-    /// What an environment variable of the envoy's own leads to.
-    pub(super) fn variable(&self, name: &str) -> Option<PathBuf> {
-        match name {
-            "ARTIFACTS" => Some(self.out()),
-            "TMPDIR" => Some(self.directory.path().join("tmp")),
-            _ => None,
-        }
+    /// Returns where a place is, if there is one.
+    pub(super) fn place(&self, place: Place) -> Option<PathBuf> {
+        let directory = self.directory.as_ref().filter(|_| self.places.contains(&place))?;
+        Some(directory.path().join(place.name()))
     }
 }
 
@@ -85,14 +110,27 @@ mod tests {
     fn what_is_left_is_swept_and_what_is_held_is_not() {
         let place = tempfile::tempdir().unwrap();
         let staging = Staging::open(place.path()).unwrap();
-        let held = staging.directory().unwrap();
+        let held = staging.directory(vec![Place::Artifacts, Place::Temporary]).unwrap();
         std::fs::create_dir(place.path().join("exec-left")).unwrap();
         let again = Staging::open(place.path()).unwrap();
         let names = || std::fs::read_dir(place.path()).unwrap().count();
         assert_eq!(names(), 1);
-        assert!(held.out().is_dir() && held.variable("TMPDIR").unwrap().is_dir());
-        assert_eq!(held.variable("PATH"), None);
+        assert_eq!(held.writable().len(), 2);
+        assert!(held.writable().iter().all(|place| place.is_dir()));
         drop((held, again));
         assert_eq!(names(), 0);
+    }
+
+    #[test]
+    fn there_is_no_place_but_those_that_are_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        let staging = Staging::open(place.path()).unwrap();
+        let nothing = staging.directory(Vec::new()).unwrap();
+        assert_eq!(nothing.writable(), Vec::<PathBuf>::new());
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        let one = staging.directory(vec![Place::of_variable("TMPDIR").unwrap()]).unwrap();
+        assert_eq!(one.place(Place::Artifacts), None);
+        assert_eq!(one.writable(), [one.place(Place::Temporary).unwrap()]);
+        assert_eq!(Place::of_variable("PATH"), None);
     }
 }

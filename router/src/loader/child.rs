@@ -22,7 +22,7 @@ use super::wire::{Job, Message, Observations, Task};
 use crate::confine;
 use crate::grant::Feature;
 use crate::sandbox::{self, Code, Entered};
-use crate::worker::{self, CHILD_ARGUMENT, Kind, Reply, Servant, Wire, guard};
+use crate::worker::{self, Kind, Reply, Servant, Wire, guard};
 
 /// A longer description or error of a factory is not passed on; a description is some hundred bytes.
 const MAX_TEXT: usize = 256 * 1024;
@@ -38,23 +38,26 @@ const MOST_THREADS: usize = 1024;
 #[must_use]
 pub fn run_child() -> ExitCode {
     sandbox::heed_children();
-    let third = std::env::args_os().nth(3);
-    match third.as_deref().and_then(OsStr::to_str) {
-        Some(guard::GUARD) => return guard::run(CHILD_ARGUMENT, guard::Watch::WORKER),
-        Some(confine::GUARD) => return guard::run(CHILD_ARGUMENT, confine::WATCH),
-        Some(confine::PROGRAM) => return confine::run_child(),
-        _ => {}
+    let argument = |number| std::env::args_os().nth(number)?.into_string().ok();
+    match argument(3).as_deref() {
+        Some(guard::GUARD) => guard::run(guard::Watch::WORKER, try_one),
+        Some(confine::GUARD) => guard::run(confine::WATCH, confine::run_child),
+        _ => match argument(2).and_then(|parent| parent.parse().ok()) {
+            Some(parent) => try_one(parent),
+            None => ExitCode::from(2),
+        },
     }
-    match work() {
+}
+
+fn try_one(parent: u32) -> ExitCode {
+    match work(parent) {
         Ok(()) => ExitCode::SUCCESS,
         // The host has gone or speaks another language; there is nobody to tell.
         Err(_) => ExitCode::from(2),
     }
 }
 
-fn work() -> io::Result<()> {
-    let parent = std::env::args().nth(2).and_then(|parent| parent.parse().ok());
-    let parent = parent.ok_or(io::ErrorKind::InvalidInput)?;
+fn work(parent: u32) -> io::Result<()> {
     let job: Job = serde_json::from_slice(&worker::receive_job(io::stdin())?)?;
     let entered = sandbox::enter(&job.profile, parent);
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.

@@ -2,12 +2,23 @@
 
 use std::io;
 
+use rustix::process::Pid;
+
 /// Closes every descriptor above standard error: an embedding host may leave some open by accident.
 pub(crate) fn close_inherited_descriptors() -> io::Result<()> {
     #[expect(unsafe_code, reason = "no safe interface closes descriptors that nobody owns")]
     // SAFETY: `enter` is to be called first, so nothing here owns a descriptor above 2 yet.
     let closed = unsafe { libc::close_range(3, u32::MAX, 0) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a second process like this one, and returns its id; none in that process. Call it with one thread running:
+/// what other threads hold locked would be locked for good.
+pub(crate) fn fork() -> io::Result<Option<Pid>> {
+    #[expect(unsafe_code, reason = "no safe interface forks")]
+    // SAFETY: it is called before anything starts a thread, so the copy is whole.
+    let process = unsafe { libc::fork() };
+    if process < 0 { Err(io::Error::last_os_error()) } else { Ok(Pid::from_raw(process)) }
 }
 
 /// Has the ends of children told, which whoever started this program may have turned off for it: programs are

@@ -1,16 +1,17 @@
 //! The guard of a worker that may start programs: when the worker or the router ends, it ends them all.
 //!
 //! It stands between the two, runs nothing foreign, and is not confined itself. Programs whose parents have
-//! ended become its children, so that none is left to nobody.
+//! ended become its children, so that none is left to nobody. The worker is a fork of it, made while there is
+//! nothing but one thread: starting this program a second time would take longer than all else.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open};
 
 use super::ending::Ending;
 use super::frame::{self, Kind};
@@ -19,8 +20,6 @@ use super::session;
 /// What is guarded, and how closely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
-    /// The third argument that makes the guarded process what it is.
-    pub(crate) word: Option<&'static str>,
     /// How often to look for those whose parents have ended, and to count.
     pub(crate) look: Duration,
     /// One that has more processes is ended with all of them.
@@ -29,44 +28,47 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// That of workers.
-    pub(crate) const WORKER: Self =
-        Self { word: None, look: Duration::from_millis(500), most_processes: 1000 };
+    pub(crate) const WORKER: Self = Self { look: Duration::from_millis(500), most_processes: 1000 };
 }
 
 /// The third argument that makes a child a guard.
 pub(crate) const GUARD: &str = "guard";
 
-/// Runs as a guard: starts this program again with another first argument, and waits.
-pub(crate) fn run(argument: &str, watch: Watch) -> ExitCode {
-    match guard(argument, watch) {
-        Ok(()) => ExitCode::SUCCESS,
+/// Runs as a guard, and as what it guards in a process of its own, which is told who its parent is.
+pub(crate) fn run(watch: Watch, work: impl FnOnce(u32) -> ExitCode) -> ExitCode {
+    match guard(watch, work) {
+        Ok(code) => code,
         Err(_) => ExitCode::from(2),
     }
 }
 
-fn guard(argument: &str, watch: Watch) -> io::Result<()> {
+fn guard(watch: Watch, work: impl FnOnce(u32) -> ExitCode) -> io::Result<ExitCode> {
     crate::sandbox::close_inherited_descriptors()?;
     // What a terminal tells the router is not for its workers.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let own = std::process::id().to_string();
-    let mut worker = Command::new("/proc/self/exe");
-    let mut worker = worker.arg(argument).arg(own).args(watch.word).spawn()?;
+    let own = std::process::id();
+    let Some(worker) = crate::sandbox::fork()? else { return Ok(work(own)) };
     // Whatever became of the worker, nothing of it stays.
-    let ending = wait(&mut worker, watch);
+    let ending = wait(worker, watch);
     if ending.is_err() {
-        drop(worker.kill());
+        let _: Result<(), Errno> = kill_process(worker, Signal::KILL);
     }
-    end_all(worker.id());
+    end_all(id(worker));
     let ending = ending?;
     // The router reads it after all else; if it has gone, nobody does.
     drop(frame::write(io::stdin(), Kind::Ended, 0, ending.written().as_bytes()));
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn id(process: Pid) -> u32 {
+    process.as_raw_pid().unsigned_abs()
 }
 
 /// Waits until the worker ends; ends it when the router lets go.
-fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
-    let pidfd = pidfd_open(Pid::from_child(worker), PidfdFlags::empty())?;
+fn wait(worker: Pid, watch: Watch) -> io::Result<Ending> {
+    let pidfd = pidfd_open(worker, PidfdFlags::empty())?;
+    let session = id(worker);
     let stdin = io::stdin();
     let look = Timespec::try_from(watch.look).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut overran = false;
@@ -79,17 +81,17 @@ fn wait(worker: &mut Child, watch: Watch) -> io::Result<Ending> {
             Err(error) => return Err(error.into()),
         }
         let (ended, let_go) = (!sources[0].revents().is_empty(), !sources[1].revents().is_empty());
-        if !ended && !let_go && session::count(worker.id()) > watch.most_processes {
+        if !ended && !let_go && session::count(session) > watch.most_processes {
             overran = true;
         }
         if let_go || overran {
-            worker.kill()?;
+            kill_process(worker, Signal::KILL)?;
         }
         // As long as it is not reaped, nobody else has its session.
-        if ended && !is_alone(worker.id()) || let_go || overran {
-            session::kill_all(worker.id());
+        if ended && !is_alone(session) || let_go || overran {
+            session::kill_all(session);
         }
-        if let Some(ending) = reap_until(worker.id()) {
+        if let Some(ending) = reap_until(session) {
             return Ok(match (let_go, overran) {
                 (true, _) => Ending::Stopped,
                 (_, true) => Ending::Overran { most: watch.most_processes },
@@ -109,7 +111,7 @@ fn is_alone(worker: u32) -> bool {
 /// Reaps those whose parents have ended, and returns the worker's end, if it has ended.
 fn reap_until(worker: u32) -> Option<Ending> {
     while let Ok(Some((process, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if process.as_raw_pid().unsigned_abs() == worker {
+        if id(process) == worker {
             return Some(Ending::of(ExitStatus::from_raw(status.as_raw())));
         }
     }
