@@ -2,6 +2,7 @@
 //!
 //! All of it holds for the superuser and for a user without rights: `confinement::nobody` runs it again as one.
 
+mod approved;
 mod classes;
 mod escapes;
 mod hostile;
