@@ -4,6 +4,7 @@
 
 mod approved;
 mod classes;
+mod elsewhere;
 mod escapes;
 mod hostile;
 mod lacking;
@@ -16,7 +17,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::confinement::program;
-use crate::support::{Run, World};
+use crate::support::{Run, World, built_directory};
 
 /// An envoy with a workspace, a store, and files outside that it must not touch.
 struct Stage {
@@ -66,6 +67,7 @@ impl Stage {
             .env_clear()
             .env("GREETING", "hello")
             .env("SECRET", "hush")
+            .env("NEXUS_ROUTER_ADAPTER_PATH", built_directory())
             .env("NEXUS_ROUTER_CACHE_DIR", self.world.path("cache"));
         command
     }
