@@ -165,6 +165,13 @@ impl Profile {
     }
 }
 
+/// Tells what the kernel offers to confine processes with, so that what was found out with it is not believed without
+/// it. Nothing is confined.
+pub(crate) fn offered() -> String {
+    let (version, notices) = (sys::landlock_version(), sys::seccomp_notices());
+    format!("landlock {version}, notices of seccomp {notices}\n")
+}
+
 /// Which parts of the confinement are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Confinement {

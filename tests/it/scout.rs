@@ -2,6 +2,7 @@
 
 mod crowd;
 mod hostile;
+mod lacking;
 mod mcp;
 mod retrieving;
 mod rules;

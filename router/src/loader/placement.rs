@@ -29,6 +29,9 @@ pub struct Placement {
     pub quarantine: Duration,
     /// Parts of the kernel that may be missing.
     pub accept_missing: Vec<Feature>,
+    /// Whether it is there also where the kernel cannot confine it, and every call of it is rejected. Otherwise it is
+    /// not loaded there.
+    pub rejects_unconfined: bool,
 }
 
 impl Placement {
@@ -44,7 +47,12 @@ impl Placement {
             crashes: all.crashes,
             crash_window: all.crash_window,
             quarantine: all.quarantine,
-            accept_missing: all.accept_missing.clone(),
+            // A role is what the kernel holds it to: nothing of that may be missing.
+            accept_missing: match entry.role {
+                Some(_) => Vec::new(),
+                None => all.accept_missing.clone(),
+            },
+            rejects_unconfined: entry.role.is_some(),
         }
     }
 

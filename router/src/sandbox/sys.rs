@@ -55,6 +55,17 @@ pub(super) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
+/// Says whether the kernel has seccomp, with notices.
+pub(super) fn seccomp_notices() -> bool {
+    let mut sizes = [0_u16; 3];
+    #[expect(unsafe_code, reason = "no safe interface asks for it")]
+    // SAFETY: the kernel writes three numbers of 16 bits, to memory that we own.
+    let asked = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, sizes.as_mut_ptr())
+    };
+    asked == 0
+}
+
 /// The code of this process, and what is constant beside it, as they are mapped.
 pub(crate) struct Code(Vec<(usize, usize)>);
 
