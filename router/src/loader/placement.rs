@@ -78,6 +78,8 @@ pub struct Confined {
     pub confinement: String,
     /// The version of Landlock that is in force; 0 means none.
     pub landlock: u32,
+    /// The errors of Landlock that the kernel has mended, a bit each, if it tells.
+    pub landlock_errata: Option<u32>,
     /// What the kernel lacks for it.
     pub missing: Vec<Feature>,
     /// What it may reach.
@@ -91,6 +93,7 @@ impl Confined {
             isolation: Isolation::Inline,
             confinement: "none".to_owned(),
             landlock: 0,
+            landlock_errata: None,
             missing: Vec::new(),
             grants: Grants::default(),
         }
@@ -124,6 +127,7 @@ impl Confined {
             isolation: Isolation::Worker,
             confinement: name.to_owned(),
             landlock: confinement.landlock,
+            landlock_errata: confinement.errata,
             missing: confinement.missing.clone(),
             grants: grants.clone(),
         }
