@@ -66,7 +66,9 @@ pub struct Approval {
     pub adapter_id: String,
     /// Tool, method and arguments as recorded.
     pub call: Object,
-    /// The digest of the arguments as recorded.
+    /// What the plan grants to the step beyond its role.
+    pub grants: Vec<Value>,
+    /// The digest of the arguments as recorded, and of what the plan grants.
     pub args_digest: String,
     /// The version of the law that asks.
     pub policy_version: String,
@@ -86,21 +88,45 @@ pub struct Approval {
     pub ruling: Option<Ruling>,
 }
 
-/// Returns the digest of a call's arguments as they are recorded, and of what else the caller says: the SHA-256
-/// of their canonical texts, behind a word that says what it is of, each preceded by its length.
+/// Returns the digest of a call's arguments as they are recorded, of what else the caller says, and of what the plan
+/// grants to the call: the SHA-256 of their canonical texts, behind a word that says what it is of, each preceded by
+/// its length. Grants are a part only where there are any, so that the digests of all other calls stay what they were.
 #[must_use]
-pub fn args_digest(args: &Object, interaction: Option<&Object>) -> Digest {
+pub fn args_digest(args: &Object, interaction: Option<&Object>, grants: &[Value]) -> Digest {
     let canonical = |object: &Object| {
         let mut text = String::new();
         json::write_canonical_object(&mut text, object);
         text
     };
     let (args, more) = (canonical(args), interaction.map(canonical).unwrap_or_default());
-    Digest::of_parts(&[b"nexus-router approval arguments 1", args.as_bytes(), more.as_bytes()])
+    let word = b"nexus-router approval arguments 1".as_slice();
+    if grants.is_empty() {
+        return Digest::of_parts(&[word, args.as_bytes(), more.as_bytes()]);
+    }
+    let grants = json::to_canonical(&grants.to_vec().into());
+    Digest::of_parts(&[word, args.as_bytes(), more.as_bytes(), grants.as_bytes()])
+}
+
+/// Says in words what a plan grants to a step. Nothing is left out: what is not known is told as it is written.
+#[must_use]
+pub fn told_grants(grants: &[Value]) -> String {
+    let told = |grant: &Value| {
+        let Some(name) = grant.get("grant").and_then(Value::as_str) else {
+            return json::to_compact(grant);
+        };
+        let targets = grant.get("targets").and_then(Value::as_array).unwrap_or_default();
+        let targets: Vec<&str> = targets.iter().filter_map(Value::as_str).collect();
+        if targets.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name} to {}", targets.join(", "))
+        }
+    };
+    grants.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
 impl Approval {
-    /// Reads what `APPROVAL_REQUESTED` says. A caller that cannot be read must not be taken for none.
+    /// Reads what `APPROVAL_REQUESTED` says. A caller, or grants, that cannot be read must not be taken for none.
     #[must_use]
     pub fn read(run_id: &str, requested_at: &str, payload: &Object) -> Option<Self> {
         let text = |key: &str| payload.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -111,12 +137,17 @@ impl Approval {
             None => None,
             Some(caller) => Some(Caller::read(caller.as_object()?)?),
         };
+        let grants = match payload.get("grants") {
+            None => Vec::new(),
+            Some(grants) => grants.as_array()?.to_vec(),
+        };
         Some(Self {
             approval_id: text("approval_id")?,
             run_id: run_id.to_owned(),
             step_id: text("step_id")?,
             adapter_id: text("adapter_id")?,
             call: payload.get("call")?.as_object()?.clone(),
+            grants,
             args_digest: text("args_digest")?,
             policy_version: text("policy_version")?,
             rule: number("rule")?,
@@ -163,6 +194,7 @@ impl Approval {
         object.insert("step_id", self.step_id.as_str());
         object.insert("adapter_id", self.adapter_id.as_str());
         object.insert("call", self.call.clone());
+        object.insert("grants", self.grants.clone());
         object.insert("args_digest", self.args_digest.as_str());
         object.insert("policy_version", self.policy_version.as_str());
         object.insert("rule", self.rule);
@@ -196,14 +228,43 @@ mod tests {
         parse(text.as_bytes(), Limits::REQUEST).unwrap().into_object().unwrap()
     }
 
+    fn list(text: &str) -> Vec<Value> {
+        parse(text.as_bytes(), Limits::REQUEST).unwrap().as_array().unwrap().to_vec()
+    }
+
     #[test]
     fn digest_is_of_the_arguments_and_not_of_their_order() {
-        let one = args_digest(&object(r#"{"a":1,"b":[2]}"#), None);
-        assert_eq!(one, args_digest(&object(r#"{"b":[2],"a":1}"#), None));
-        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[3]}"#), None));
+        let one = args_digest(&object(r#"{"a":1,"b":[2]}"#), None, &[]);
+        assert_eq!(one, args_digest(&object(r#"{"b":[2],"a":1}"#), None, &[]));
+        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[3]}"#), None, &[]));
         let answered = object(r#"{"inputs":{}}"#);
-        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[2]}"#), Some(&answered)));
+        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[2]}"#), Some(&answered), &[]));
         assert_ne!(one, Digest::of(br#"{"a":1,"b":[2]}"#));
+    }
+
+    #[test]
+    fn digest_is_of_the_grants_and_without_any_what_it_always_was() {
+        let args = object(r#"{"a":1}"#);
+        let parts = [b"nexus-router approval arguments 1".as_slice(), br#"{"a":1}"#, b""];
+        assert_eq!(args_digest(&args, None, &[]), Digest::of_parts(&parts));
+        let digests = [
+            "[]",
+            r#"[{"grant":"shell_exec"}]"#,
+            r#"[{"grant":"network","targets":["a:1"]}]"#,
+            r#"[{"grant":"network","targets":["a:1","b:2"]}]"#,
+        ]
+        .map(|text| args_digest(&args, None, &list(text)).to_string());
+        let different: std::collections::BTreeSet<_> = digests.iter().collect();
+        assert_eq!(different.len(), digests.len(), "{digests:?}");
+    }
+
+    #[test]
+    fn grants_are_told_in_full() {
+        let told = |text: &str| told_grants(&list(text));
+        assert_eq!(told("[]"), "");
+        let both = r#"[{"grant":"shell_exec"},{"grant":"network","targets":["a:1","b:2"]}]"#;
+        assert_eq!(told(both), "shell_exec; network to a:1, b:2");
+        assert_eq!(told(r#"[{"strange":1}]"#), r#"{"strange":1}"#);
     }
 
     #[test]
@@ -219,7 +280,15 @@ mod tests {
         let end = Timestamp::parse(&approval.expires_at).unwrap();
         assert!(approval.is_expired(end));
         assert!(!approval.is_expired(Timestamp::from_millis(end.as_millis() - 1)));
-        assert!(Approval { expires_at: "soon".to_owned(), ..approval }.is_expired(end));
+        assert!(Approval { expires_at: "soon".to_owned(), ..approval.clone() }.is_expired(end));
+        assert_eq!(approval.grants, []);
+        payload.insert("grants", list(r#"[{"grant":"shell_exec"}]"#));
+        let granted = Approval::read("r", "t", &payload).unwrap();
+        assert_eq!(granted.grants, list(r#"[{"grant":"shell_exec"}]"#));
+        assert_eq!(granted.to_json().get("grants").unwrap().as_array(), Some(&granted.grants[..]));
+        payload.insert("grants", "all");
+        assert_eq!(Approval::read("r", "t", &payload), None);
+        payload.insert("grants", Vec::new());
         payload.insert("caller", object(r#"{"name":"ci","role":"king"}"#));
         assert_eq!(Approval::read("r", "t", &payload), None);
     }

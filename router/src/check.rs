@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use inspect::{Inspection, LibraryFacts, inspect};
-pub use list::{Listed, doc_entries, list};
+pub use list::{Listed, built_ins, doc_entries, list};
 pub use table::{CHECKS, Check};
 
 use crate::config::Environment;

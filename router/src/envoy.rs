@@ -23,7 +23,7 @@ pub use settings::Settings;
 
 use crate::confine::{self, Act, Errand, Job, Unrun};
 use crate::evidence::{Ordered, Report};
-use crate::grant::Grants;
+use crate::grant::{Feature, Grants};
 use crate::json::{self, Limits, Object, Value};
 use crate::role::{ActionClass, Role};
 use crate::sandbox::Confinement;
@@ -172,19 +172,25 @@ impl Envoy {
 
 /// Makes the error of a call that could not be confined.
 fn unavailable(unrun: &Unrun) -> AdapterError {
-    let (what, why) = match unrun {
-        Unrun::Lacking(missing) => {
-            let names: Vec<&str> = missing.iter().map(|feature| feature.name()).collect();
-            let why = format!("the kernel lacks {}", names.join(", "));
-            (names.first().copied().unwrap_or("landlock"), why)
-        }
-        Unrun::Unfit(why) => ("setup", why.clone()),
+    let error = match unrun {
+        Unrun::Lacking(missing) => lacking(missing),
+        Unrun::Unfit(why) => unconfined("setup", why),
     };
+    error.details(serde_json::json!({ "role": Role::Envoy.name() }))
+}
+
+/// Makes the error of a call that was not carried out because the kernel lacks what confines it.
+pub(crate) fn lacking(missing: &[Feature]) -> AdapterError {
+    let names: Vec<&str> = missing.iter().map(|feature| feature.name()).collect();
+    let what = names.first().copied().unwrap_or("landlock");
+    unconfined(what, &format!("the kernel lacks {}", names.join(", ")))
+}
+
+fn unconfined(what: &str, why: &str) -> AdapterError {
     let message = format!("nothing was executed, because it cannot be confined: {why}");
     AdapterError::operational(UNAVAILABLE, message).details(serde_json::json!({
         "called": false,
         "reason": format!("sandbox_unavailable:{what}"),
-        "role": Role::Envoy.name(),
     }))
 }
 

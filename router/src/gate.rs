@@ -301,7 +301,7 @@ fn decide<'a>(
             return deny(code, message, details.to_serde().into());
         }
     };
-    if let Err(refused) = plan_grants::judge(adapter, law, act, step) {
+    if let Err(refused) = plan_grants::judge(adapter, law, (act, class), step) {
         return Verdict::Deny(refused);
     }
     if mode == Mode::DryRun {

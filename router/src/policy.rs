@@ -257,9 +257,14 @@ impl Law {
         names.is_some_and(|names| names.iter().any(|name| pattern.matches(name)))
     }
 
-    /// Says whether an operation is of a class, or would be if it were offered. For rules alone: a class that
-    /// nobody gave an operation opens nothing to a role.
-    fn is_of(&self, wanted: ActionClass, act: Act<'_>, class: Option<ActionClass>) -> bool {
+    /// Says whether an operation is of a class, or would be if it were offered. For rules and conditions alone: a
+    /// class that nobody gave an operation opens nothing to a role.
+    pub(crate) fn is_of(
+        &self,
+        wanted: ActionClass,
+        act: Act<'_>,
+        class: Option<ActionClass>,
+    ) -> bool {
         let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
         class.or_else(offered) == Some(wanted)
     }

@@ -165,11 +165,20 @@ impl Profile {
     }
 }
 
+/// Tells what the kernel offers to confine processes with, so that what was found out with it is not believed without
+/// it. Nothing is confined.
+pub(crate) fn offered() -> String {
+    let (version, notices) = (sys::landlock_version(), sys::seccomp_notices());
+    format!("landlock {version}, notices of seccomp {notices}\n")
+}
+
 /// Which parts of the confinement are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Confinement {
     /// The version of Landlock that is in force; 0 is none.
     pub(crate) landlock: u32,
+    /// The errors of Landlock that the kernel has mended, a bit each, if it tells.
+    pub(crate) errata: Option<u32>,
     /// Whether the filters of seccomp are in force.
     pub(crate) seccomp: bool,
     /// What the profile needs and the kernel did not give.
@@ -190,7 +199,8 @@ impl Confinement {
             Feature::SeccompNotify => !notices,
         };
         let missing = profile.needed().into_iter().filter(is_missing).collect();
-        Self { landlock, seccomp, missing }
+        let errata = sys::landlock_errata().filter(|_| landlock > 0);
+        Self { landlock, errata, seccomp, missing }
     }
 }
 
@@ -399,7 +409,8 @@ pub(crate) mod tests {
         let untold = Confinement::default();
         assert!(!untold.is_full());
         assert_eq!(untold.to_string(), "Landlock none, seccomp none");
-        let partial = Confinement { landlock: 2, seccomp: true, missing: vec![Feature::Landlock] };
+        let missing = vec![Feature::Landlock];
+        let partial = Confinement { landlock: 2, errata: None, seccomp: true, missing };
         assert_eq!(partial.to_string(), "Landlock partial, seccomp full; missing: landlock");
     }
 

@@ -23,6 +23,7 @@ pub use rotation::{Rotation, remove_former_keys, rotate_attestation, rotate_log}
 pub use sealer::{Pending, Seal, Sealer};
 pub use succession::Succession;
 pub use trust::{AttestationKey, LogKey, Trust};
+pub(crate) use verify::signed;
 pub use verify::{Broken, Verified, verify};
 
 /// Returns where the log is, below the directory of all that is sealed.

@@ -33,6 +33,12 @@ pub const REFERENCE_KEY: &str = "$secret";
 /// A shorter value would blot out ordinary words.
 pub const MIN_LENGTH: usize = 4;
 
+/// What stands before a token in a header. A service may repeat the token without it.
+const SCHEMES: [&str; 4] = ["bearer", "basic", "token", "apikey"];
+
+/// A shorter token behind a scheme may be an ordinary word.
+const MIN_TOKEN: usize = 8;
+
 /// The secrets that the router knows by name, and every value that it must never show.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<Known>);
@@ -93,7 +99,9 @@ impl Secrets {
     }
 
     fn of(named: BTreeMap<String, String>, hidden: Vec<String>) -> Self {
-        let needles = Needles::of(named.values().chain(&hidden));
+        let whole = named.values().chain(&hidden);
+        let tokens: Vec<String> = whole.clone().filter_map(|value| token(value)).collect();
+        let needles = Needles::of(whole.chain(&tokens));
         Self(Arc::new(Known { named, hidden, needles }))
     }
 
@@ -161,6 +169,15 @@ impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.named.keys()).finish()
     }
+}
+
+/// Returns the token of a value that is a scheme and a token: it is as secret as the whole.
+fn token(value: &str) -> Option<String> {
+    let (scheme, token) = value.trim().split_once(char::is_whitespace)?;
+    let token = token.trim_start();
+    let known = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let one_word = token.len() >= MIN_TOKEN && !token.contains(char::is_whitespace);
+    (known && one_word).then(|| token.to_owned())
 }
 
 /// Returns the name that an object refers to, if it is a reference and nothing else.

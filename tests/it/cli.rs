@@ -117,6 +117,16 @@ fn built_in_adapter_loads_and_has_nothing_to_validate() {
     let run = world.run(&["adapter", "validate", "builtin:null"]);
     assert_eq!(run.code(), 1);
     assert!(run.stdout().contains("part of the router"), "{}", run.stdout());
+    for (factory_ref, can) in
+        [("builtin:null", "dry_run"), ("builtin:envoy", "apply, external, timeout")]
+    {
+        let run = world.run(&["adapter", "inspect", factory_ref]);
+        assert_eq!((run.code(), run.stdout().lines().count()), (0, 1), "{}", run.stdout());
+        assert!(run.stdout().ends_with(&format!("and it can {can}\n")), "{}", run.stdout());
+        let told = world.run(&["adapter", "inspect", factory_ref, "--format", "json"]).json();
+        let listed = world.run(&["adapter", "list", "--format", "json"]).json();
+        assert!(listed.as_array().unwrap().contains(&told), "{told}");
+    }
     let config = serde_json::json!({});
     let request = nexus_router::LoadRequest {
         factory_ref: "builtin:null",

@@ -74,21 +74,29 @@ fn list_shows_what_can_be_used_and_why_the_rest_cannot() {
     let version = env!("CARGO_PKG_VERSION");
     let mut lines: Vec<String> = run.stdout().lines().map(str::to_owned).collect();
     // A library has its factories in any order.
-    lines[2..].sort();
+    lines[3..].sort();
+    let rows: Vec<Vec<&str>> = lines
+        .iter()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect();
     let expected = [
-        "FACTORY               KIND  CAPABILITIES  VERSION  STATE".to_owned(),
-        format!("builtin:null          null  dry_run       {version:<7}  built in"),
-        "cut_off               -     -             -        unusable: LIBRARY_TRUNCATED".to_owned(),
-        "dangling              -     -             -        unusable: LIBRARY_UNREADABLE"
-            .to_owned(),
-        "directory             -     -             -        unusable: NOT_A_REGULAR_FILE"
-            .to_owned(),
-        "mimic:create_adapter  kind  apply         0.1.0    found".to_owned(),
-        "mimic:none            -     -             0.0.0    found".to_owned(),
-        "mimic:raises          -     -             0.0.0    found".to_owned(),
-        "text                  -     -             -        unusable: NOT_A_LIBRARY".to_owned(),
+        ["FACTORY", "KIND", "CAPABILITIES", "VERSION", "STATE"],
+        ["builtin:envoy", "envoy", "apply,external,timeout", version, "built in"],
+        ["builtin:null", "null", "dry_run", version, "built in"],
+        ["cut_off", "-", "-", "-", "unusable: LIBRARY_TRUNCATED"],
+        ["dangling", "-", "-", "-", "unusable: LIBRARY_UNREADABLE"],
+        ["directory", "-", "-", "-", "unusable: NOT_A_REGULAR_FILE"],
+        ["mimic:create_adapter", "kind", "apply", "0.1.0", "found"],
+        ["mimic:none", "-", "-", "0.0.0", "found"],
+        ["mimic:raises", "-", "-", "0.0.0", "found"],
+        ["text", "-", "-", "-", "unusable: NOT_A_LIBRARY"],
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(rows, expected);
+    // Each column begins where its head does.
+    let state = lines[0].find("STATE").unwrap();
+    for (line, row) in lines.iter().zip(expected) {
+        assert_eq!(&line[state..], row[4], "{line}");
+    }
 }
 
 #[test]
@@ -103,6 +111,9 @@ fn list_tells_programs_the_same() {
     };
     assert_eq!(entry("builtin:null")["state"], "built in");
     assert_eq!(entry("builtin:null")["path"], Value::Null);
+    let envoy = entry("builtin:envoy");
+    assert_eq!((&envoy["state"], &envoy["path"]), (&json!("built in"), &Value::Null));
+    assert_eq!(envoy["capabilities"], json!(["apply", "external", "timeout"]));
     let mimic = entry("mimic:create_adapter");
     assert_eq!(mimic["path"], shelf.path("libmimic.so").to_str().unwrap());
     assert_eq!((&mimic["kind"], &mimic["capabilities"]), (&json!("kind"), &json!(["apply"])));

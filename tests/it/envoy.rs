@@ -2,7 +2,9 @@
 //!
 //! All of it holds for the superuser and for a user without rights: `confinement::nobody` runs it again as one.
 
+mod approved;
 mod classes;
+mod elsewhere;
 mod escapes;
 mod hostile;
 mod lacking;
@@ -15,7 +17,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::confinement::program;
-use crate::support::{Run, World};
+use crate::support::{Run, World, built_directory};
 
 /// An envoy with a workspace, a store, and files outside that it must not touch.
 struct Stage {
@@ -65,6 +67,7 @@ impl Stage {
             .env_clear()
             .env("GREETING", "hello")
             .env("SECRET", "hush")
+            .env("NEXUS_ROUTER_ADAPTER_PATH", built_directory())
             .env("NEXUS_ROUTER_CACHE_DIR", self.world.path("cache"));
         command
     }

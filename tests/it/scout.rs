@@ -2,6 +2,7 @@
 
 mod crowd;
 mod hostile;
+mod lacking;
 mod mcp;
 mod retrieving;
 mod rules;
@@ -97,7 +98,7 @@ fn answer(path: &str, args: &Value, number: usize) -> (u16, Value) {
             200,
             json!({ "text": format!("Document {}", args["id"]), "language": args["language"],
                 "request_id": format!("r{number}"), "meta": { "served": number },
-                "key": format!("you sent Bearer {KEY}") }),
+                "key": format!("you sent Bearer {KEY}, and the key is {KEY}") }),
         ),
         "/index/search" => (200, json!({ "hits": [hit(2), hit(1), hit(3)], "took": number })),
         "/data/rows" => (200, json!({ "rows": [[1, "a"], [2, "b"]], "created_at": number })),

@@ -127,7 +127,9 @@ impl Fleet {
     ) -> Result<Self, Error> {
         let all = &config.workers;
         let loaded = wanted.iter().map(|(entry, config)| {
-            let placement = Placement::of(entry, all);
+            let mut placement = Placement::of(entry, all);
+            // Whoever asks it is rejected as well, and is to be there for that.
+            placement.rejects_unconfined |= is_asked(wanted, entry);
             let adapter = same(loader, before, (entry, &placement), config)
                 .map_or_else(|| load(loader, (entry, &placement), config), Ok);
             let adapter = adapter.map_err(|error| without(&secrets, &error))?;
@@ -262,6 +264,12 @@ fn keeper<'a>(members: &'a [Member], interface_id: &str) -> Option<&'a Adapter> 
         None => member.adapter.adapter_id() == interface_id,
     };
     members.iter().find(keeps).map(|member| &member.adapter)
+}
+
+/// Says whether an adapter is a source of another.
+fn is_asked(wanted: &[(&AdapterEntry, Value)], entry: &AdapterEntry) -> bool {
+    let Some(id) = entry.id.as_deref() else { return false };
+    wanted.iter().any(|(asking, _)| asking.sources.iter().any(|source| source.adapter == id))
 }
 
 fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'a> {

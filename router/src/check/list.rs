@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use nexus_router_sdk::Capability;
+
 use super::docs::DocEntry;
+use crate::envoy;
 use crate::loader::manifest::ManifestView;
 use crate::loader::{Adapter, AdapterLoadError, FactoryRef, Loader, Reason};
 
@@ -11,7 +14,7 @@ use crate::loader::{Adapter, AdapterLoadError, FactoryRef, Loader, Reason};
 pub struct Listed {
     /// The ref by which it is loaded; of an unreadable library, its module.
     pub factory_ref: String,
-    /// The library file; the built-in adapter has none.
+    /// The library file; what is part of the router has none.
     pub path: Option<PathBuf>,
     /// The package that holds it.
     pub package: Option<String>,
@@ -41,20 +44,7 @@ impl Listed {
 /// read are listed with the reason.
 #[must_use]
 pub fn list(loader: &Loader) -> Vec<Listed> {
-    let null = Adapter::null();
-    let mut listed = vec![Listed {
-        factory_ref: null.factory_ref().to_owned(),
-        path: None,
-        package: None,
-        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        sdk: None,
-        manifest: Some(ManifestView {
-            kind: null.adapter_kind().to_owned(),
-            capabilities: null.capabilities().iter().map(|c| c.name().to_owned()).collect(),
-            ..ManifestView::default()
-        }),
-        problem: None,
-    }];
+    let mut listed = built_ins();
     for (module, path) in loader.adapter_path.modules() {
         match Loader::factories(&path) {
             Ok(records) => listed.extend(records.into_iter().map(|record| Listed {
@@ -80,6 +70,37 @@ pub fn list(loader: &Loader) -> Vec<Listed> {
         }
     }
     listed
+}
+
+/// Lists the adapters that are part of the router.
+#[must_use]
+pub fn built_ins() -> Vec<Listed> {
+    let null = Adapter::null();
+    vec![
+        built_in(envoy::REF, Adapter::ENVOY_KIND, &Adapter::ENVOY_CAPABILITIES),
+        built_in(null.factory_ref(), null.adapter_kind(), null.capabilities()),
+    ]
+}
+
+fn built_in<'a>(
+    factory_ref: &str,
+    kind: &str,
+    capabilities: impl IntoIterator<Item = &'a Capability>,
+) -> Listed {
+    let capabilities = capabilities.into_iter().map(|one| one.name().to_owned()).collect();
+    Listed {
+        factory_ref: factory_ref.to_owned(),
+        path: None,
+        package: None,
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        sdk: None,
+        manifest: Some(ManifestView {
+            kind: kind.to_owned(),
+            capabilities,
+            ..ManifestView::default()
+        }),
+        problem: None,
+    }
 }
 
 /// Returns what the documentation needs of every adapter in a library on the path.

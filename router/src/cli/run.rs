@@ -12,6 +12,7 @@ use super::output::{Form, Output, tell};
 use super::timeline::{self, Bars};
 use super::{Answer, Error};
 use crate::app::{Absent, Timeline};
+use crate::approval::told_grants;
 use crate::config::Environment;
 use crate::json::Limits;
 use crate::loader::{Notice, NoticeSink, log_notices};
@@ -106,10 +107,14 @@ pub(super) fn answered(outcome: &Outcome) -> Answer {
 
 /// Tells people what a run waits for, and how to decide.
 fn wait(router: &Router, waiting: &Waiting) {
-    let Waiting { approval_id, tool, method, adapter_id, reason, expires_at, .. } = waiting;
+    let Waiting { approval_id, tool, method, adapter_id, reason, grants, expires_at, .. } = waiting;
+    let granted = match grants.as_slice() {
+        [] => String::new(),
+        grants => format!(", to which the plan grants {}", visible(&told_grants(grants))),
+    };
     let why = reason.as_ref().map_or_else(String::new, |why| format!(": {}", visible(why)));
     tell(&format!(
-        "it waits until {expires_at} for somebody to approve {}.{} of adapter '{}'{why}",
+        "it waits until {expires_at} for somebody to approve {}.{} of adapter '{}'{granted}{why}",
         visible(tool),
         visible(method),
         visible(adapter_id)

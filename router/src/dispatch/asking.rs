@@ -22,7 +22,7 @@ impl Execution {
         question: Question,
         (step_id, adapter_id, call): (String, &str, Object),
     ) -> Result<(), Broken> {
-        let Question { rule, reason, args_digest, policy_version } = question;
+        let Question { rule, reason, grants, args_digest, policy_version } = question;
         let now = self.recorder.now();
         let under_way = self.before + self.since.elapsed();
         let approval = Approval {
@@ -31,6 +31,7 @@ impl Execution {
             step_id,
             adapter_id: adapter_id.to_owned(),
             call,
+            grants,
             args_digest,
             policy_version,
             rule,
@@ -47,6 +48,7 @@ impl Execution {
             approval_id: &approval.approval_id,
             adapter_id,
             call: &approval.call,
+            grants: &approval.grants,
             args_digest: &approval.args_digest,
             policy_version: &approval.policy_version,
             rule: approval.rule,

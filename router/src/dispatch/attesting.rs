@@ -191,6 +191,7 @@ pub(super) fn confinement(adapter: &Adapter) -> Report {
         let missing = confined.missing_names().into_iter().map(Value::from).collect();
         sandbox.insert("confinement", confined.confinement.as_str());
         sandbox.insert("landlock_abi", confined.landlock_in_force());
+        sandbox.insert("landlock_errata", confined.landlock_errata);
         sandbox.insert("missing", Value::Array(missing));
     }
     Report { sandbox, ..Report::default() }

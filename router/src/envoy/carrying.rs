@@ -200,6 +200,7 @@ fn facts(profile: &Profile, ran: &Ran) -> Object {
     let mut facts = Object::new();
     facts.insert("fds", vec![Value::from(0), Value::from(1), Value::from(2)]);
     facts.insert("landlock_abi", ran.confinement.landlock);
+    facts.insert("landlock_errata", ran.confinement.errata);
     facts.insert("metadata_writes", profile.metadata.name());
     facts.insert("netns", false);
     facts.insert("processes", profile.processes);

@@ -65,7 +65,9 @@ pub enum Payload<'a> {
         adapter_id: &'a str,
         /// Tool, method and arguments as recorded.
         call: &'a Object,
-        /// The digest of the arguments as recorded.
+        /// What the plan grants to the call beyond the role of its caller.
+        grants: &'a [Value],
+        /// The digest of the arguments as recorded, and of what the plan grants.
         args_digest: &'a str,
         /// The version of the law that asks.
         policy_version: &'a str,
@@ -360,6 +362,7 @@ impl Payload<'_> {
                 approval_id,
                 adapter_id,
                 call,
+                grants,
                 args_digest,
                 policy_version,
                 rule,
@@ -373,7 +376,11 @@ impl Payload<'_> {
                 if let Some(caller) = caller {
                     object.object("caller", caller);
                 }
-                object.text("expires_at", expires_at).text("policy_version", policy_version);
+                object.text("expires_at", expires_at);
+                if !grants.is_empty() {
+                    object.field("grants", |out| write_array(out, grants, json::write_canonical));
+                }
+                object.text("policy_version", policy_version);
                 if let Some(reason) = reason {
                     object.text("reason", reason);
                 }

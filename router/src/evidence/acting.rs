@@ -86,7 +86,7 @@ impl Acting {
     }
 
     /// Says what was decided: a network that is granted is told as such. The gate has decided; that the plan says the
-    /// same of what the router executes itself is part of what is sealed.
+    /// same of what the router executes itself, and of a shell, is part of what is sealed.
     pub(super) fn decisions(&self, plan: &Plan, spec: &ExecutionSpec) -> Result<Object, Findings> {
         let connect = self.grants.get("connect").and_then(Value::as_array).unwrap_or_default();
         let mut decisions = Object::with_capacity(9);
@@ -103,6 +103,9 @@ impl Acting {
             for (key, value) in authorized.decisions().iter() {
                 decisions.insert(key, value.clone());
             }
+        } else if self.class == ActionClass::ShellExec {
+            // What another adapter may reach is not the plan's to grant; a shell is, wherever it runs.
+            decisions.insert("shell_granted", plan.authorize(spec, false, true)?.shell);
         }
         Ok(decisions)
     }

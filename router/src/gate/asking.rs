@@ -2,17 +2,20 @@
 
 use super::Grounds;
 use crate::approval::{Approval, Decision, args_digest};
+use crate::json::Value;
 use crate::policy::{Act, Judgement};
 use crate::request::Step;
 
 /// What a person is to be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The rule that wants it, counted from 0.
     pub rule: u64,
     /// Why, in the operator's words.
     pub reason: Option<String>,
-    /// The digest of the arguments as recorded.
+    /// What the plan grants to the call beyond the role of its caller.
+    pub grants: Vec<Value>,
+    /// The digest of the arguments as recorded, and of what the plan grants.
     pub args_digest: String,
     /// The version of the law that asks.
     pub policy_version: String,
@@ -50,11 +53,13 @@ pub(super) fn settle(
         let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
         return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
     }
+    // What is recorded is what was given, as nothing was taken out.
+    let grants = step.grants().and_then(Value::as_array).unwrap_or_default();
     let question = Question {
         rule: rule as u64,
         reason,
-        // What is recorded is what was given, as nothing was taken out.
-        args_digest: args_digest(step.args(), step.interaction()).to_string(),
+        args_digest: args_digest(step.args(), step.interaction(), grants).to_string(),
+        grants: grants.to_vec(),
         policy_version: grounds.law.version(),
     };
     match grounds.approval {
@@ -122,9 +127,12 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
     fn step(args: &str) -> Step {
-        let plan = format!(
-            r#"[{{"step_id":"s","intent":"i","call":{{"tool":"orders","method":"buy","args":{args}}}}}]"#
-        );
+        granted_step(args, "[]")
+    }
+
+    fn granted_step(args: &str, grants: &str) -> Step {
+        let call = format!(r#"{{"tool":"orders","method":"buy","args":{args}}}"#);
+        let plan = format!(r#"[{{"step_id":"s","intent":"i","call":{call},"grants":{grants}}}]"#);
         Step::read_plan(parse(plan.as_bytes(), Limits::REQUEST).unwrap()).unwrap().remove(0)
     }
 
@@ -144,7 +152,8 @@ mod tests {
             step_id: "s".to_owned(),
             adapter_id: "shop".to_owned(),
             call: step("{}").call().clone(),
-            args_digest: args_digest(step("{}").args(), None).to_string(),
+            grants: Vec::new(),
+            args_digest: args_digest(step("{}").args(), None, &[]).to_string(),
             policy_version: Law::default().version(),
             rule: 3,
             asked_because: None,
@@ -161,6 +170,15 @@ mod tests {
     }
 
     fn settled(approval: Option<&Approval>, judgement: Judgement, redacted: bool) -> String {
+        settled_for(&step("{}"), approval, judgement, redacted)
+    }
+
+    fn settled_for(
+        step: &Step,
+        approval: Option<&Approval>,
+        judgement: Judgement,
+        redacted: bool,
+    ) -> String {
         let (law, secrets, caller) = (Law::default(), Secrets::empty(), caller());
         let grounds = Grounds {
             mode: Mode::Apply,
@@ -172,11 +190,18 @@ mod tests {
             redacted,
             now: NOW,
         };
-        match settle(grounds, judgement, ACT, &step("{}")) {
+        match settle(grounds, judgement, ACT, step) {
             Settled::Granted => "granted".to_owned(),
-            Settled::Ask(Question { rule, reason, args_digest: digest, policy_version }) => {
+            Settled::Ask(Question {
+                rule,
+                reason,
+                grants,
+                args_digest: digest,
+                policy_version,
+            }) => {
                 assert_eq!((rule, reason.as_deref()), (3, Some("why")));
-                assert_eq!(digest, args_digest(step("{}").args(), None).to_string());
+                assert_eq!(Some(&grants[..]), step.grants().unwrap().as_array());
+                assert_eq!(digest, args_digest(step.args(), None, &grants).to_string());
                 assert_eq!(policy_version, law.version());
                 "ask".to_owned()
             }
@@ -202,7 +227,7 @@ mod tests {
             Approval { call: call("tool"), ..granted() },
             Approval { call: call("method"), ..granted() },
             Approval {
-                args_digest: args_digest(step(r#"{"a":1}"#).args(), None).to_string(),
+                args_digest: args_digest(step(r#"{"a":1}"#).args(), None, &[]).to_string(),
                 ..granted()
             },
             Approval { policy_version: text("other"), ..granted() },
@@ -214,6 +239,24 @@ mod tests {
         ];
         for other in others {
             assert_eq!(settled(Some(&other), ask(), false), "ask", "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_approval_covers_the_call_with_the_grants_that_were_shown_and_no_others() {
+        let shell = granted_step("{}", r#"[{"grant":"shell_exec"}]"#);
+        let network = granted_step("{}", r#"[{"grant":"network","targets":["a:1"]}]"#);
+        let (plain, bare) = (step("{}"), granted());
+        assert_eq!(settled_for(&plain, Some(&bare), ask(), false), "granted");
+        for other in [&shell, &network] {
+            assert_eq!(settled_for(other, Some(&bare), ask(), false), "ask", "{other:?}");
+        }
+        let grants = shell.grants().unwrap().as_array().unwrap().to_vec();
+        let digest = args_digest(shell.args(), None, &grants).to_string();
+        let approval = Approval { grants, args_digest: digest, ..granted() };
+        assert_eq!(settled_for(&shell, Some(&approval), ask(), false), "granted");
+        for other in [&plain, &network] {
+            assert_eq!(settled_for(other, Some(&approval), ask(), false), "ask", "{other:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! An adapter as the host holds it: admitted, and callable.
 
 mod built_in;
+mod unconfined;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use super::description::Description;
 use super::library::{Instance, text_of};
 use super::placement::Confined;
 use crate::digest::Digest;
-use crate::envoy::Envoy;
+use crate::envoy::{self, Envoy};
+use crate::grant::Feature;
 use crate::worker::{self, Ending, Refusal, Team, Ticket};
 
 /// A longer answer is refused. Read into values, it may take a hundred times its length.
@@ -38,9 +40,20 @@ struct Inner {
 }
 
 enum Backing {
-    Library { instance: Instance, digest: Digest },
-    Team { team: Team, digest: Digest },
+    Library {
+        instance: Instance,
+        digest: Digest,
+    },
+    Team {
+        team: Team,
+        digest: Digest,
+    },
     Envoy(Box<Envoy>),
+    /// The kernel lacks this, so it never runs.
+    Unconfined {
+        missing: Vec<Feature>,
+        digest: Digest,
+    },
     Null,
 }
 
@@ -213,7 +226,9 @@ impl Adapter {
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         match &self.inner.backing {
-            Backing::Library { digest, .. } | Backing::Team { digest, .. } => Some(*digest),
+            Backing::Library { digest, .. }
+            | Backing::Team { digest, .. }
+            | Backing::Unconfined { digest, .. } => Some(*digest),
             Backing::Envoy(_) | Backing::Null => None,
         }
     }
@@ -234,6 +249,7 @@ impl Adapter {
             Backing::Envoy(envoy) => {
                 envoy.call(&call.request()).and_then(|answered| read_answer(Ok(&answered.text)))
             }
+            Backing::Unconfined { missing, .. } => Err(envoy::lacking(missing)),
             Backing::Null => Ok(null_output(call)),
         }
     }
@@ -246,7 +262,7 @@ impl Adapter {
         done: impl FnOnce(Result<Object, AdapterError>) + Send + 'static,
     ) {
         match &self.inner.backing {
-            Backing::Envoy(_) => done(self.call(call)),
+            Backing::Envoy(_) | Backing::Unconfined { .. } => done(self.call(call)),
             Backing::Null => done(Ok(null_output(call))),
             Backing::Library { instance, .. } => {
                 let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
@@ -280,6 +296,7 @@ impl Adapter {
                 instance.start(request, completion(done));
             }
             Backing::Envoy(envoy) => done(envoy.call(request).map(Answered::from)),
+            Backing::Unconfined { missing, .. } => done(Err(envoy::lacking(missing))),
             Backing::Team { team, .. } => {
                 let done = Box::new(|answer| done(of_worker(answer).map(Answered::from)));
                 return Started::InWorker(team.call(call_id, request, done));
@@ -294,7 +311,7 @@ impl Adapter {
             Backing::Library { instance, .. } => instance.cancel(call_id),
             Backing::Team { team, .. } => team.cancel(call_id),
             Backing::Envoy(envoy) => envoy.cancel(call_id),
-            Backing::Null => {}
+            Backing::Unconfined { .. } | Backing::Null => {}
         }
     }
 }

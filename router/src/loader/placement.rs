@@ -29,6 +29,9 @@ pub struct Placement {
     pub quarantine: Duration,
     /// Parts of the kernel that may be missing.
     pub accept_missing: Vec<Feature>,
+    /// Whether it is there also where the kernel cannot confine it, and every call of it is rejected. Otherwise it is
+    /// not loaded there.
+    pub rejects_unconfined: bool,
 }
 
 impl Placement {
@@ -44,7 +47,12 @@ impl Placement {
             crashes: all.crashes,
             crash_window: all.crash_window,
             quarantine: all.quarantine,
-            accept_missing: all.accept_missing.clone(),
+            // A role is what the kernel holds it to: nothing of that may be missing.
+            accept_missing: match entry.role {
+                Some(_) => Vec::new(),
+                None => all.accept_missing.clone(),
+            },
+            rejects_unconfined: entry.role.is_some(),
         }
     }
 
@@ -70,6 +78,8 @@ pub struct Confined {
     pub confinement: String,
     /// The version of Landlock that is in force; 0 means none.
     pub landlock: u32,
+    /// The errors of Landlock that the kernel has mended, a bit each, if it tells.
+    pub landlock_errata: Option<u32>,
     /// What the kernel lacks for it.
     pub missing: Vec<Feature>,
     /// What it may reach.
@@ -83,6 +93,7 @@ impl Confined {
             isolation: Isolation::Inline,
             confinement: "none".to_owned(),
             landlock: 0,
+            landlock_errata: None,
             missing: Vec::new(),
             grants: Grants::default(),
         }
@@ -116,6 +127,7 @@ impl Confined {
             isolation: Isolation::Worker,
             confinement: name.to_owned(),
             landlock: confinement.landlock,
+            landlock_errata: confinement.errata,
             missing: confinement.missing.clone(),
             grants: grants.clone(),
         }

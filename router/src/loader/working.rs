@@ -15,8 +15,8 @@ use super::placement::Confined;
 use super::verdict::Verdict;
 use super::wire::{Job, Task};
 use super::{Adapter, Incident, Loader, Placement, helper_error};
-use crate::grant::Grants;
-use crate::sandbox::{Metadata, Profile, Reading};
+use crate::grant::{Feature, Grants};
+use crate::sandbox::{self, Metadata, Profile, Reading};
 use crate::worker::broker;
 use crate::worker::{
     self, Begun, CHILD_ARGUMENT, Ending, Followed, Makeup, Process, Recipe, Rules, Team,
@@ -48,9 +48,10 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let unusable = |error: &std::io::Error| helper_error(&factory_ref, &program, error);
     let grants = granted(loader, &opened)?;
     let profile = profile(loader, &opened, grants.clone());
-    // Another kernel may confine otherwise.
+    // Another kernel may confine otherwise, and so may this one when it was started otherwise.
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let place = format!("{kernel}{}", serde_json::to_string(&profile).unwrap_or_default());
+    let offered = sandbox::offered();
+    let place = format!("{kernel}{offered}{}", serde_json::to_string(&profile).unwrap_or_default());
     let verdict =
         Verdict::of(&loader.cache_dir, &program, &opened, &place).map_err(|e| unusable(&e))?;
     let known = verdict.recall::<Known>();
@@ -70,8 +71,13 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let (first, description, confined) = match known {
         Some(Known { description, confined }) => (None, description, confined),
         None => {
-            let Started { begun, description, confined } = start()
-                .map_err(|error| unusable(&error))?
+            let started = start().map_err(|error| unusable(&error))?;
+            if let Err(Failed { halt: Halt::Unconfined { missing }, .. }) = &started
+                && let Some(stand_in) = stand_in(loader, &opened, missing)
+            {
+                return Ok(stand_in);
+            }
+            let Started { begun, description, confined } = started
                 .map_err(|failed| opened.halted(&failed.halt, failed.stage, &failed.printed))?;
             (Some(begun), description, confined)
         }
@@ -102,6 +108,19 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
         }
     });
     Ok(Adapter::of_team(&factory_ref, admitted, Team::new(makeup, first), digest, confined))
+}
+
+/// Returns what stands in for an adapter that the kernel cannot confine, if its calls are to be rejected one by one and
+/// its id is known without running it.
+fn stand_in(loader: &Loader, opened: &Opened, missing: &[Feature]) -> Option<Adapter> {
+    let adapter_id = opened.adapter_id.as_ref().filter(|_| loader.placement.rejects_unconfined)?;
+    let names: Vec<&str> = missing.iter().map(|feature| feature.name()).collect();
+    tracing::warn!(
+        adapter = %adapter_id,
+        missing = names.join(", "),
+        "the kernel cannot confine the adapter; every call of it is rejected"
+    );
+    Some(Adapter::unconfined(adapter_id, opened, &loader.placement.grants, missing))
 }
 
 /// What is remembered of an adapter that loads.

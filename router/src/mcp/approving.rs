@@ -112,9 +112,17 @@ pub(super) fn question(waiting: &Waiting) -> InputRequests {
     let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let args = crate::json::to_canonical(&waiting.args.clone().into());
     let args = shown(args, &waiting.args_digest);
+    let granted = match waiting.grants.as_slice() {
+        [] => String::new(),
+        // Before the arguments, and never cut.
+        grants => {
+            let grants = crate::json::to_canonical(&grants.to_vec().into());
+            format!(", to which the plan grants {grants},")
+        }
+    };
     let message = format!(
-        "May {tool}.{method} of adapter '{adapter_id}' be called with {args}{why}? It can be answered until \
-         {expires_at}."
+        "May {tool}.{method} of adapter '{adapter_id}'{granted} be called with {args}{why}? It can be answered \
+         until {expires_at}."
     );
     let request = json!({
         "method": "elicitation/create",
@@ -152,6 +160,7 @@ pub(super) fn told(waiting: &Waiting) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::Object;
 
     #[test]
     fn the_question_is_one_of_the_protocol() {
@@ -164,6 +173,7 @@ mod tests {
             reason: Some("it is final".to_owned()),
             expires_at: "2026-11-16T00:00:00.000Z".to_owned(),
             args: [("id".to_owned(), 7.into())].into_iter().collect(),
+            grants: Vec::new(),
             args_digest: "d1".to_owned(),
         };
         let asked = serde_json::to_value(question(&waiting)).unwrap();
@@ -173,7 +183,13 @@ mod tests {
         for part in ["order.delete", "it is final", r#"{"id":7}"#] {
             assert!(message.contains(part), "{message}");
         }
+        assert!(!message.contains("grants"), "{message}");
         assert!(told(&waiting).contains("a1"));
+        let grant: Object = [("grant".to_owned(), "shell_exec".into())].into_iter().collect();
+        let waiting = Waiting { grants: vec![grant.into()], ..waiting };
+        let asked = serde_json::to_value(question(&waiting)).unwrap();
+        let message = asked["approval-a1"]["params"]["message"].as_str().unwrap();
+        assert!(message.contains(r#"the plan grants [{"grant":"shell_exec"}]"#), "{message}");
     }
 
     #[test]

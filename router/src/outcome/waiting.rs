@@ -22,6 +22,8 @@ pub struct Waiting {
     pub expires_at: String,
     /// The arguments as recorded.
     pub args: Object,
+    /// What the plan grants to the step beyond its role.
+    pub grants: Vec<Value>,
     /// The digest of all that the call is made with.
     pub args_digest: String,
 }
@@ -33,6 +35,7 @@ impl Waiting {
             args: args.unwrap_or_default(),
             tool: approval.tool().to_owned(),
             method: approval.method().to_owned(),
+            grants: approval.grants,
             args_digest: approval.args_digest,
             approval_id: approval.approval_id,
             step_id: approval.step_id,

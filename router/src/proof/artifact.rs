@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::deeds::{Deed, Expected, Probe, deeds, probes};
+use super::deeds::{self, Deed, Expected, Probe, deeds, probes};
 use super::{INTENT, Place, file};
 use crate::digest::Digest;
 use crate::evidence::{manifest, rejection};
@@ -242,7 +242,14 @@ fn of_probe(run: &Path, probe: &Probe) -> Object {
     let part = |name: &str| told.get(name).and_then(Value::as_str);
     let [first, again] = [run.to_owned(), run.join(file::AGAIN)]
         .map(|cabinet| digest(&cabinet.join(&place).join(manifest::MANIFEST)));
-    let held = (part("outcome"), part("reason")) == (Some(expected.0), Some(expected.1));
+    let mut held = (part("outcome"), part("reason")) == (Some(expected.0), Some(expected.1));
+    if probe.attempts > 0 {
+        let stdout = run.join(&place).join(manifest::STDOUT);
+        let stdout = files::read_bounded(&stdout, LIMITS.bytes).unwrap_or_default();
+        let attempts = deeds::attempts(probe, &String::from_utf8_lossy(&stdout));
+        held &= attempts == probe.attempts;
+        row.insert("attempts", attempts);
+    }
     row.insert("bundle_dir", place);
     row.insert("manifest_sha256", text(first));
     row.insert("ok", held && first.is_some() && first == again);
@@ -334,4 +341,35 @@ fn text(digest: Option<Digest>) -> Option<String> {
 
 fn sorted(members: impl IntoIterator<Item = (String, Value)>) -> Object {
     members.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes the bundle of a probe into both cabinets, and says whether it was held back and how often it tried.
+    fn probed(stdout: &str) -> (Option<bool>, Option<i64>) {
+        let probes = probes();
+        let probe = probes.iter().find(|probe| probe.name == "write_outside_scope").unwrap();
+        let run = tempfile::tempdir().unwrap();
+        for cabinet in [run.path().to_owned(), run.path().join(file::AGAIN)] {
+            let bundle = cabinet.join("evidence").join(probe.task_id).join("step-1");
+            std::fs::create_dir_all(&bundle).unwrap();
+            let summary = r#"{"outcome":"FAILED","reason":"exit_code:77"}"#;
+            std::fs::write(bundle.join(manifest::SUMMARY), summary).unwrap();
+            std::fs::write(bundle.join(manifest::MANIFEST), "{}").unwrap();
+            std::fs::write(bundle.join(manifest::STDOUT), stdout).unwrap();
+        }
+        let row = of_probe(run.path(), probe);
+        let (ok, attempts) = (row.get("ok").unwrap(), row.get("attempts").unwrap());
+        (ok.as_bool(), attempts.as_i64())
+    }
+
+    #[test]
+    fn a_probe_is_held_back_only_from_what_it_tried() {
+        let all: String = (1..=6).map(|number| format!("{number} held\n")).collect();
+        assert_eq!(probed(&all), (Some(true), Some(6)));
+        assert_eq!(probed(""), (Some(false), Some(0)));
+        assert_eq!(probed("1 held\n2 held\n"), (Some(false), Some(2)));
+    }
 }

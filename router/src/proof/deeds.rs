@@ -20,6 +20,9 @@ pub(super) const CLIENT: &str = "client.sh";
 /// The exit code of a probe that was held back.
 pub(super) const HELD: u8 = 77;
 
+/// How many files outside its scope a probe tries to write.
+pub(super) const OUTSIDE: usize = 6;
+
 /// One step of a run.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -65,6 +68,8 @@ pub struct Probe {
     pub(super) step: Step,
     /// What must come of it.
     pub expected: Expected,
+    /// How many attempts it has to tell of, if it makes several: one that tried nothing was not held back.
+    pub attempts: usize,
 }
 
 impl Probe {
@@ -146,12 +151,9 @@ pub fn probes() -> Vec<Probe> {
         caller: None,
         step,
         expected,
+        attempts: 0,
     };
     let impostor = |method| Step { method, ..step(IMPOSTOR, C::DocRetrieval, json!({})) };
-    // A shell that is held back goes on, and says so itself.
-    let writes = format!(
-        "while read -r file; do (echo forged > \"$file\") 2>/dev/null && exit 0; done < {TARGETS}; exit {HELD}"
-    );
     let connects = step(ENVOY, C::TestExec, json!({ "argv": ["sh", CLIENT] }));
     let network = json!([{ "grant": "network", "targets": ["example.com:443"] }]);
     vec![
@@ -182,12 +184,15 @@ pub fn probes() -> Vec<Probe> {
             impostor("wrong_role"),
             Failed("role_mismatch:envoy"),
         ),
-        probe(
-            "write_outside_scope",
-            "probe-write-outside",
-            sh(C::TestExec, &writes),
-            Failed("exit_code:77"),
-        ),
+        Probe {
+            attempts: OUTSIDE,
+            ..probe(
+                "write_outside_scope",
+                "probe-write-outside",
+                sh(C::TestExec, &writes()),
+                Failed("exit_code:77"),
+            )
+        },
         probe(
             "path_outside_scope",
             "probe-path-outside",
@@ -210,6 +215,27 @@ pub fn probes() -> Vec<Probe> {
     ]
 }
 
+/// Returns the line of a shell that tries to write every target. Each attempt is told by its number, and only the kernel's
+/// word counts: what fails otherwise, or was never tried, was not held back.
+fn writes() -> String {
+    format!(
+        "n=0; while read -r file; do n=$((n + 1)); \
+         said=$({{ echo forged > \"$file\"; }} 2>&1) && exit 0; \
+         case $said in *'Permission denied'* | *'Operation not permitted'*) echo \"$n {ATTEMPT}\" ;; \
+         *) printf '%s\\n' \"$said\" >&2; exit 1 ;; esac; done < {TARGETS} || exit 1; \
+         test $n -gt 0 || exit 1; exit {HELD}"
+    )
+}
+
+/// What a probe says of an attempt that was held back, behind its number.
+const ATTEMPT: &str = "held";
+
+/// Returns how many of its attempts a probe tells to have been held back.
+pub(super) fn attempts(probe: &Probe, stdout: &str) -> usize {
+    let told = |number: &usize| stdout.lines().any(|line| line == format!("{number} {ATTEMPT}"));
+    (1..=probe.attempts).filter(told).count()
+}
+
 /// Makes the request for a run of some steps.
 pub(super) fn request(goal: &str, steps: &[Step]) -> Value {
     let one = |(index, step): (usize, &Step)| {
@@ -226,4 +252,40 @@ pub(super) fn request(goal: &str, steps: &[Step]) -> Value {
     };
     let plan: Vec<Value> = steps.iter().enumerate().map(one).collect();
     json!({ "goal": goal, "mode": "apply", "policy": { "allow_apply": true }, "plan_override": plan })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the line of the probe where these are the targets, or where there are none.
+    fn written(targets: Option<&str>) -> Option<i32> {
+        let place = tempfile::tempdir().unwrap();
+        if let Some(targets) = targets {
+            std::fs::write(place.path().join(TARGETS), targets).unwrap();
+        }
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &writes()]).current_dir(place.path());
+        shell.output().unwrap().status.code()
+    }
+
+    #[test]
+    fn a_probe_that_tries_nothing_or_fails_by_itself_was_not_held_back() {
+        assert_eq!(written(None), Some(1), "there is no list");
+        assert_eq!(written(Some("")), Some(1), "the list is empty");
+        assert_eq!(written(Some("no/such/directory\n")), Some(1), "the kernel has no say in it");
+        assert_eq!(written(Some("here\n")), Some(0), "it is written");
+    }
+
+    #[test]
+    fn every_attempt_counts_once_and_only_if_it_was_held_back() {
+        let probes = probes();
+        let probe = probes.iter().find(|probe| probe.name == "write_outside_scope").unwrap();
+        assert_eq!(probe.attempts, OUTSIDE);
+        let all: String = (1..=OUTSIDE).map(|number| format!("{number} held\n")).collect();
+        assert_eq!(attempts(probe, &all), OUTSIDE);
+        assert_eq!(attempts(probe, ""), 0);
+        assert_eq!(attempts(probe, &"1 held\n".repeat(OUTSIDE)), 1);
+        assert_eq!(attempts(probe, &all.replace("3 held", "3 forged")), OUTSIDE - 1);
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::artifact::read;
-use super::deeds::{deeds, probes};
+use super::deeds::{Expected, Probe, deeds, probes};
 use super::file;
 use crate::digest::Digest;
 use crate::evidence::manifest::{INPUTS, OUTPUTS, PARSED, PLAN, SPEC};
@@ -15,6 +15,9 @@ use crate::json::Value;
 use crate::notary;
 use crate::role;
 use crate::seal::Trust;
+
+/// Where the rejections of a task are, beside its executions.
+const REJECTIONS: &str = "rejections";
 
 /// The checks, in their order; the first that fails is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +141,7 @@ fn cabinet(examined: &mut Examined, run: &Path, below: &str, trust: &Arc<Trust>)
         }
         Err(error) => return examined.tell(Check::Layout, format!("unreadable:{below}:{error}")),
     }
-    let tasks: BTreeSet<&str> = tasks().collect();
+    let tasks: BTreeSet<&str> = tasks().map(|(task, _)| task).collect();
     let mut full = Verifier::new(Some(Arc::clone(trust)), Options::default());
     let mut named = BTreeSet::new();
     let mut plans = BTreeSet::new();
@@ -164,9 +167,19 @@ fn cabinet(examined: &mut Examined, run: &Path, below: &str, trust: &Arc<Trust>)
     }
 }
 
-fn tasks() -> impl Iterator<Item = &'static str> {
-    let deeds = deeds().into_iter().map(|deed| deed.task_id);
-    deeds.chain(probes().into_iter().map(|probe| probe.task_id))
+/// Lists the tasks, and whether a rejection is wanted of each.
+fn tasks() -> impl Iterator<Item = (&'static str, bool)> {
+    let deeds = deeds().into_iter().map(|deed| (deed.task_id, false));
+    let rejected = |probe: &Probe| matches!(probe.expected, Expected::Rejected(_));
+    deeds.chain(probes().into_iter().map(move |probe| (probe.task_id, rejected(&probe))))
+}
+
+/// Says whether there is evidence of a task, and not only the place for it: a rejection where one is wanted, otherwise
+/// an execution.
+fn is_kept(evidence: &Path, rejected: bool) -> bool {
+    let directory = if rejected { evidence.join(REJECTIONS) } else { evidence.to_owned() };
+    let mut entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.any(|entry| rejected || entry.file_name() != REJECTIONS)
 }
 
 /// Holds a plan to its name; executions vouch for it by that.
@@ -221,13 +234,13 @@ fn runs(examined: &mut Examined, run: &Path, below: &str, trust: &Trust) {
     };
     let mut found: BTreeSet<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    for task in tasks() {
+    for (task, rejected) in tasks() {
         let name = format!("{task}.json");
-        let (there, tried) =
-            (found.remove(&name), run.join(below).join("evidence").join(task).exists());
+        let evidence = run.join(below).join("evidence").join(task);
+        let there = found.remove(&name);
         let place = format!("{below}runs/{name}");
         if there {
-            if !tried {
+            if !is_kept(&evidence, rejected) {
                 examined.tell(Check::Layout, format!("missing:evidence:{below}evidence/{task}"));
             }
             examined.judged(&place, &notary::judge(&directory.join(&name), Some(trust)));
@@ -235,7 +248,7 @@ fn runs(examined: &mut Examined, run: &Path, below: &str, trust: &Trust) {
             if told.as_deref() != Some(task) {
                 examined.tell(Check::Layout, format!("misplaced:run:{place}"));
             }
-        } else if tried {
+        } else if evidence.exists() {
             examined.tell(Check::Layout, format!("missing:run:{place}"));
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::deeds::{self, CLIENT, ENVOY, HELD, IMPOSTOR, SCOUT, TARGETS, deeds, probes};
+use super::deeds::{self, CLIENT, ENVOY, HELD, IMPOSTOR, OUTSIDE, SCOUT, TARGETS, deeds, probes};
 use super::library::Library;
 use super::{Error, file};
 use crate::app::{self, Absent, App, Named};
@@ -85,7 +85,7 @@ impl Round<'_> {
         let workspace = self.workspace();
         std::fs::create_dir_all(&workspace)?;
         std::fs::create_dir_all(&self.cabinet)?;
-        let targets = [
+        let targets: [PathBuf; OUTSIDE] = [
             self.scratch.join("outside"),
             self.cabinet.join("evidence/forged"),
             self.cabinet.join("plan/forged"),

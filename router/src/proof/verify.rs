@@ -201,7 +201,17 @@ fn attestation(
     if line.is_empty() || proof.is_empty() {
         return examined.tell(Check::Signatures, "unsealed:weekly_proof");
     }
+    // What was signed comes before where it stands in the log: a statement of something else is told as that.
+    let Ok((_, _, statement)) = seal::signed(trust, &line) else {
+        return examined.tell(Check::Signatures, "bad_signature:weekly_proof");
+    };
     let digest = Digest::of(bytes);
+    let said = statement.subject(file::ARTIFACT) == Some(digest)
+        && statement.subjects.len() == 1
+        && TestResult::of(&statement).is_ok_and(|result| result == run::result(artifact));
+    if !said {
+        return examined.tell(Check::Signatures, "statement_mismatch:weekly_proof");
+    }
     let leaf = Leaf { kind: Kind::Weekly, manifest_sha256: digest, spec_sha256: None };
     let proof = String::from_utf8(proof).unwrap_or_default();
     let verified = match seal::verify(trust, leaf, &line, &proof) {
@@ -213,12 +223,6 @@ fn attestation(
         }
         Err(_) => return examined.tell(Check::Signatures, "bad_signature:weekly_proof"),
     };
-    let said = verified.statement.subject(file::ARTIFACT) == Some(digest)
-        && verified.statement.subjects.len() == 1
-        && TestResult::of(&verified.statement).is_ok_and(|result| result == run::result(artifact));
-    if !said {
-        examined.tell(Check::Signatures, "statement_mismatch:weekly_proof");
-    }
     if verified.index != logged.tree_size {
         examined.tell(Check::Inclusion, "other_week:weekly_proof");
     }
@@ -236,7 +240,9 @@ fn results(examined: &mut Examined, artifact: &Value) {
         } else if flag(row, "ok") != Some(true) {
             let part = |key: &str| row.get(key).and_then(Value::as_str).unwrap_or("missing");
             let (outcome, reason) = (part("outcome"), part("reason"));
-            examined.tell(Check::Probes, format!("probe:{name}:{outcome}:{reason}"));
+            let tried = row.get("attempts").and_then(Value::as_i64);
+            let tried = tried.map_or_else(String::new, |tried| format!(":attempts={tried}"));
+            examined.tell(Check::Probes, format!("probe:{name}:{outcome}:{reason}{tried}"));
         }
     }
     for role in role::Role::ALL {

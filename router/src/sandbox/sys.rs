@@ -57,13 +57,33 @@ pub(crate) fn signal_handlers() -> Vec<usize> {
 /// Returns the version of Landlock that the kernel has; 0 when it has none, or has it turned off.
 pub(super) fn landlock_version() -> u32 {
     const ASK_FOR_VERSION: u32 = 1;
+    ask_landlock(ASK_FOR_VERSION).unwrap_or(0)
+}
+
+/// Returns which errors of Landlock the kernel has mended, a bit each. Kernels before 6.15 may not know the question.
+pub(super) fn landlock_errata() -> Option<u32> {
+    const ASK_FOR_ERRATA: u32 = 1 << 1;
+    ask_landlock(ASK_FOR_ERRATA)
+}
+
+fn ask_landlock(question: u32) -> Option<u32> {
     let nothing = std::ptr::null::<libc::c_void>();
-    #[expect(unsafe_code, reason = "no safe interface asks for the version")]
-    // SAFETY: with this flag the kernel reads nothing and makes nothing.
-    let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, ASK_FOR_VERSION)
+    #[expect(unsafe_code, reason = "no safe interface asks for it")]
+    // SAFETY: with these flags the kernel reads nothing and makes nothing.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, question) };
+    u32::try_from(answer).ok()
+}
+
+/// Says whether the kernel has seccomp, with notices.
+pub(super) fn seccomp_notices() -> bool {
+    let mut sizes = [0_u16; 3];
+    #[expect(unsafe_code, reason = "no safe interface asks for it")]
+    // SAFETY: the kernel writes three numbers of 16 bits, to memory that we own.
+    let asked = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, sizes.as_mut_ptr())
     };
-    u32::try_from(version).unwrap_or(0)
+    asked == 0
 }
 
 /// The code of this process, and what is constant beside it, as they are mapped.

@@ -56,6 +56,20 @@ pub enum Broken {
     },
 }
 
+/// Reads what somebody signed whom we trust, wherever it stands in the log.
+pub(crate) fn signed(
+    trust: &Trust,
+    attestation: &[u8],
+) -> Result<(Envelope, PublicKey, Statement), Broken> {
+    let envelope = Envelope::parse(attestation)?;
+    let key = envelope.verify(&trust.public_keys())?;
+    if envelope.payload_type() != IN_TOTO {
+        return Err(Broken::Payload(envelope.payload_type().to_owned()));
+    }
+    let statement = Statement::parse(envelope.payload())?;
+    Ok((envelope, key, statement))
+}
+
 /// Verifies a seal of something: the text of `attestation.intoto.jsonl`, of one line, and of `inclusion.tlog-proof`.
 ///
 /// Whether the subjects of the statement are those of the thing is for the caller to see, in what this returns.
@@ -68,12 +82,7 @@ pub fn verify(
     attestation: &[u8],
     proof: &str,
 ) -> Result<Verified, Broken> {
-    let envelope = Envelope::parse(attestation)?;
-    let key = envelope.verify(&trust.public_keys())?;
-    if envelope.payload_type() != IN_TOTO {
-        return Err(Broken::Payload(envelope.payload_type().to_owned()));
-    }
-    let statement = Statement::parse(envelope.payload())?;
+    let (envelope, key, statement) = signed(trust, attestation)?;
     let entry = leaf.entry(Digest::of(envelope.payload())).to_bytes();
     let read: Proof = proof.parse()?;
     let checkpoint = read.verify(&entry, &trust.verifiers())?;

@@ -42,6 +42,36 @@ fn secrets_come_from_the_environment_and_from_files() {
 }
 
 #[test]
+fn a_token_is_hidden_without_the_scheme_before_it_too() {
+    for scheme in ["Bearer", "bearer", "BASIC", "Token", "ApiKey"] {
+        let value = format!("{scheme} abcdefg8");
+        let configured: serde_json::Value =
+            serde_json::json!({ "headers": { "Authorization": value } });
+        let configured = configured.as_object().unwrap();
+        for secrets in [
+            named("KEY", &value),
+            hiding(&[&value]),
+            Secrets::empty().with_hidden_values(secret_values(configured)),
+            Secrets::empty().with_values_of(&named("KEY", &value)),
+        ] {
+            let shown = secrets.redact_text("you sent abcdefg8").unwrap();
+            assert_eq!(shown, format!("you sent {REDACTED}"), "{scheme}");
+            let shown = secrets.redact_text(&format!("you sent {value}.")).unwrap();
+            assert_eq!(shown, format!("you sent {REDACTED}."), "{scheme}");
+        }
+    }
+    // A short word, several words, and a word that is no scheme.
+    for (value, text) in [
+        ("Bearer abcdef7", "abcdef7"),
+        ("Token of gratitude", "of gratitude"),
+        ("Dear abcdefg8", "abcdefg8"),
+        ("Bearer", "Bear"),
+    ] {
+        assert_eq!(hiding(&[value]).redact_text(text), None, "{value}");
+    }
+}
+
+#[test]
 fn secrets_that_cannot_be_used_are_told_without_their_value() {
     let read = |name: &str, source: Source, value: Option<OsString>| {
         let sources = BTreeMap::from([(name.to_owned(), source)]);

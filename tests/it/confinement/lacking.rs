@@ -64,6 +64,27 @@ pub(crate) fn without_notices<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     on_kernel_without(libc_number("seccomp"), Some(condition.unwrap()), ENOSYS, work)
 }
 
+/// With Landlock, which does not tell what was mended in it, as before Linux 6.15.
+pub(crate) fn without_errata<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    const EINVAL: u32 = 22;
+    const ERRATA: u64 = 1 << 1;
+    let asked = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, ERRATA);
+    let number = libc_number("landlock_create_ruleset");
+    on_kernel_without(number, Some(asked.unwrap()), EINVAL, work)
+}
+
+/// Asserts that the facts of a sandbox say what was mended in Landlock, if this kernel does.
+pub(crate) fn assert_errata(sandbox: &serde_json::Value) {
+    let told = sandbox.get("landlock_errata").unwrap_or_else(|| panic!("{sandbox}"));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    if (numbers.next(), numbers.next()) >= (Some(6), Some(15)) {
+        assert!(told.is_u64(), "{sandbox}");
+    } else {
+        assert!(told.is_u64() || told.is_null(), "{sandbox}");
+    }
+}
+
 /// Returns the number of a system call on this machine.
 fn libc_number(name: &str) -> i64 {
     match (name, std::env::consts::ARCH) {

@@ -35,7 +35,9 @@ fn all_of_it_holds_for_a_user_without_rights() {
     std::os::unix::fs::chown(&temporary, Some(NOBODY), Some(NOBODY)).unwrap();
     let tests = copy(&std::env::current_exe().unwrap(), place.path());
     let program = copy(&program(), place.path());
-    drop(copy(&built_library("escape_adapters"), place.path()));
+    for module in ["escape_adapters", "nexus_router_adapter_echo"] {
+        drop(copy(&built_library(module), place.path()));
+    }
     let output = Command::new(tests)
         .args([
             "confinement::",

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Stage, read, shell_granted, statement, test};
+use crate::confinement::lacking::assert_errata;
 
 #[test]
 fn a_program_runs_and_its_evidence_says_what_it_was() {
@@ -37,6 +38,7 @@ fn a_program_runs_and_its_evidence_says_what_it_was() {
     let sandbox = &statement(&bundle)["predicate"]["environment"]["sandbox"];
     assert_eq!((&sandbox["isolation"], &sandbox["fds"]), (&json!("sandbox"), &json!([0, 1, 2])));
     assert!(sandbox["landlock_abi"].as_u64().unwrap() >= 6, "{sandbox}");
+    assert_errata(sandbox);
     assert_eq!(sandbox["seccomp_sha256"].as_str().unwrap().len(), 64);
     assert_eq!(
         (&sandbox["metadata_writes"], &sandbox["netns"]),

@@ -1,8 +1,22 @@
 //! Kernels that lack what confinement needs: the execution is rejected, and that is sealed.
 
-use super::{Stage, test};
-use crate::confinement::lacking::{without_landlock, without_notices, without_seccomp};
+use super::{Stage, statement, test};
+use crate::confinement::lacking::{
+    without_errata, without_landlock, without_notices, without_seccomp,
+};
 use serde_json::json;
+
+#[test]
+fn a_kernel_that_does_not_tell_its_errata_confines_all_the_same() {
+    let stage = Stage::usual();
+    let run = without_errata(|| stage.run(&[test(&["sh", "-c", "true"])]));
+    assert_eq!(run["status"], "COMPLETED", "{run}");
+    let bundle = stage.evidence(&run).join("step-1");
+    let sandbox = &statement(&bundle)["predicate"]["environment"]["sandbox"];
+    assert_eq!(sandbox.get("landlock_errata"), Some(&json!(null)), "{sandbox}");
+    assert!(sandbox["landlock_abi"].as_u64().unwrap() >= 6, "{sandbox}");
+    stage.assert_verified();
+}
 
 #[test]
 fn what_cannot_be_confined_is_rejected_with_the_feature() {

@@ -43,6 +43,8 @@ fn a_proof_executes_every_class_of_both_roles_and_every_probe() {
     ];
     assert!(needed.iter().all(|name| names.contains(name)), "{names:?}");
     assert!(probes.iter().all(|probe| probe["ok"] == true), "{probes:?}");
+    let writes = probes.iter().find(|probe| probe["name"] == "write_outside_scope").unwrap();
+    assert_eq!(writes["attempts"], 6, "{writes}");
     // The file is what is printed, and nothing in it is a path of this machine.
     let file = std::fs::read_to_string(weeks().join("proof").join(ARTIFACT)).unwrap();
     assert_eq!(file, format!("{}\n", lines[0]));

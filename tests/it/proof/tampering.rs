@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{ARTIFACT, Copy, FIRST, SECOND, copy, weeks};
 
 fn write(path: &Path, text: &str) {
@@ -66,12 +69,31 @@ const CHANGES: &[(&str, Change, &str)] = &[
     (
         "the evidence of a probe is deleted",
         |proof| remove(&proof.path(SECOND).join("evidence/probe-network/step-1")),
-        "unlisted:plan:",
+        "missing:evidence:evidence/probe-network",
     ),
     (
         "a rejection is deleted",
         |proof| remove(&proof.path(SECOND).join("evidence/probe-forbidden-action/rejections")),
-        "missing_bundle:rejection:",
+        "missing:evidence:evidence/probe-forbidden-action",
+    ),
+    (
+        "the list of rejections is empty",
+        |proof| {
+            let list = proof.path(SECOND).join("evidence/probe-shell-grant/rejections");
+            remove(&list);
+            std::fs::create_dir(&list).unwrap();
+        },
+        "missing:evidence:evidence/probe-shell-grant",
+    ),
+    (
+        "what was rejected is put where something was executed",
+        |proof| {
+            let evidence = proof.path(SECOND).join("evidence");
+            remove(&evidence.join("probe-path-outside/rejections"));
+            let to = evidence.join("probe-path-outside/step-1");
+            copy(&evidence.join("probe-network/step-1"), &to);
+        },
+        "missing:evidence:evidence/probe-path-outside",
     ),
     (
         "a decision is deleted",
@@ -138,7 +160,7 @@ const CHANGES: &[(&str, Change, &str)] = &[
     (
         "a model is put in",
         |proof| edit(proof, r#""scout":null"#, r#""scout":"provider/other""#),
-        "bad_proof:weekly_proof",
+        "statement_mismatch:weekly_proof",
     ),
     (
         "the attestation is gone",
@@ -151,6 +173,29 @@ const CHANGES: &[(&str, Change, &str)] = &[
             for name in ["attestation.intoto.jsonl", "inclusion.tlog-proof"] {
                 std::fs::copy(proof.path(FIRST).join(name), proof.path(SECOND).join(name)).unwrap();
             }
+        },
+        "statement_mismatch:weekly_proof",
+    ),
+    (
+        "the statement is another, and nobody signed it",
+        |proof| {
+            let path = proof.path(SECOND).join("attestation.intoto.jsonl");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let mut envelope: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let payload = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
+            let payload = String::from_utf8(payload).unwrap();
+            assert!(payload.contains("probe/wrong_role"), "{payload}");
+            let payload = payload.replace("probe/wrong_role", "probe/other_role");
+            envelope["payload"] = STANDARD.encode(payload).into();
+            write(&path, &format!("{envelope}\n"));
+        },
+        "bad_signature:weekly_proof",
+    ),
+    (
+        "the place in the log is that of last week",
+        |proof| {
+            let name = "inclusion.tlog-proof";
+            std::fs::copy(proof.path(FIRST).join(name), proof.path(SECOND).join(name)).unwrap();
         },
         "bad_proof:weekly_proof",
     ),

@@ -4,6 +4,7 @@ use nexus_router::digest::Digest;
 use serde_json::{Value, json};
 
 use super::{KEY, Service, assert_genuine, broker_log, config, daemon, evidence, run};
+use crate::confinement::lacking::assert_errata;
 
 fn read(path: &std::path::Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap_or_else(|error| panic!("{path:?}: {error}")))
@@ -95,6 +96,7 @@ fn a_document_is_retrieved_by_the_router_and_the_log_of_that_is_sealed() {
     let sandbox = &statement["predicate"]["environment"]["sandbox"];
     assert_eq!((&sandbox["confinement"], &sandbox["missing"]), (&json!("full"), &json!([])));
     assert!(sandbox["landlock_abi"].as_u64() >= Some(3), "{sandbox}");
+    assert_errata(sandbox);
     let grants = &sandbox["grants"];
     let granted: Vec<&String> = grants.as_object().unwrap().keys().collect();
     assert_eq!(granted, ["sources"], "{statement}");

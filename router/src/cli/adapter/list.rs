@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     Ok(Answer::Yes)
 }
 
-fn as_json(entry: &Listed) -> Value {
+pub(super) fn as_json(entry: &Listed) -> Value {
     let manifest = entry.manifest.as_ref();
     json!({
         "factory_ref": entry.factory_ref,

@@ -4,7 +4,7 @@ use super::super::output::{Form, Output, columns, shortened};
 use super::super::reach::refused;
 use super::super::{Answer, Error};
 use super::{Door, MAX_ANSWER, PATH, Place};
-use crate::approval::Approval;
+use crate::approval::{Approval, told_grants};
 use crate::config::Environment;
 use crate::json::{self, Object, Value};
 use crate::python_text::visible;
@@ -16,6 +16,9 @@ Examples:
   nexus-router approvals list --all --format json
   nexus-router approvals approve ID --reason 'Ada ordered it'
   nexus-router approvals list --db runs.db";
+
+const HEAD: [&str; 9] =
+    ["APPROVAL", "STATE", "CALL", "ADAPTER", "CALLER", "EXPIRES", "REASON", "GRANTS", "ARGUMENTS"];
 
 /// At most so many are listed.
 const LIMIT: usize = 1000;
@@ -71,8 +74,7 @@ fn human(output: &mut Output, answer: &Value) -> std::io::Result<()> {
     if approvals.is_empty() {
         return output.line("nothing is waited for");
     }
-    let head = ["APPROVAL", "STATE", "CALL", "ADAPTER", "CALLER", "EXPIRES", "REASON", "ARGUMENTS"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
     rows.extend(approvals.iter().map(row));
     columns(&rows).iter().try_for_each(|line| output.line(line))
 }
@@ -85,6 +87,9 @@ fn row(approval: &Value) -> Vec<String> {
         Some(Value::String(by)) => format!("{} by {by}", of("state")),
         _ => of("state"),
     };
+    // Long cells are cut, but for this one: nobody is to grant what they do not see.
+    let granted = approval.get("grants").and_then(Value::as_array).unwrap_or_default();
+    let granted = if granted.is_empty() { "-".to_owned() } else { told_grants(granted) };
     let cells = [
         of("approval_id"),
         state,
@@ -95,7 +100,9 @@ fn row(approval: &Value) -> Vec<String> {
         of("reason"),
         call("args").map_or_else(|| "-".to_owned(), json::to_compact),
     ];
-    cells.iter().map(|cell| shortened(&visible(cell))).collect()
+    let mut cells: Vec<String> = cells.iter().map(|cell| shortened(&visible(cell))).collect();
+    cells.insert(cells.len() - 1, visible(&granted));
+    cells
 }
 
 #[cfg(test)]
@@ -110,8 +117,14 @@ mod tests {
             "call": {"tool": "orders", "method": "buy", "args": {"n": 1}}, "caller": {"name": "ci"},
             "expires_at": "2030", "decided": {"by": "ada"}}"#;
         let expected =
-            ["a", "denied by ada", "orders.buy", "shop", "ci", "2030", "-", r#"{"n":1}"#];
+            ["a", "denied by ada", "orders.buy", "shop", "ci", "2030", "-", "-", r#"{"n":1}"#];
         assert_eq!(shown(whole), expected);
-        assert_eq!(shown("1"), ["-", "-", "-.-", "-", "-", "-", "-", "-"]);
+        let targets = (0..20).map(|it| format!("host-{it}:443")).collect::<Vec<_>>();
+        let granting = serde_json::json!({ "grants": [{ "grant": "shell_exec" },
+            { "grant": "network", "targets": targets }] });
+        let cells = shown(&granting.to_string());
+        let granted = &cells[HEAD.iter().position(|head| *head == "GRANTS").unwrap()];
+        assert_eq!(*granted, format!("shell_exec; network to {}", targets.join(", ")));
+        assert_eq!(shown("1"), ["-", "-", "-.-", "-", "-", "-", "-", "-", "-"]);
     }
 }

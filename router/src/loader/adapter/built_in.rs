@@ -31,16 +31,19 @@ impl From<envoy::Answered> for Answered {
 }
 
 impl Adapter {
+    /// The kind of the adapter that carries out actions of role `envoy`.
+    pub(crate) const ENVOY_KIND: &str = "envoy";
+
+    /// What that adapter can do.
+    pub(crate) const ENVOY_CAPABILITIES: [Capability; 3] =
+        [Capability::Apply, Capability::External, Capability::Timeout];
+
     /// Makes the adapter that carries out actions of role `envoy`, each in a sandbox of its own.
     pub(in crate::loader) fn of_envoy(adapter_id: &str, envoy: Envoy) -> Self {
         let description = Description {
             adapter_id: adapter_id.to_owned(),
-            adapter_kind: "envoy".to_owned(),
-            capabilities: BTreeSet::from([
-                Capability::Apply,
-                Capability::External,
-                Capability::Timeout,
-            ]),
+            adapter_kind: Self::ENVOY_KIND.to_owned(),
+            capabilities: BTreeSet::from(Self::ENVOY_CAPABILITIES),
             starts_at_once: false,
             catalog: false,
         };
