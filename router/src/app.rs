@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use catalogues::News;
 pub use error::Error;
 pub(crate) use error::full_text;
-pub use fleet::Changes;
+pub use fleet::{Changes, PassedOver};
 pub use gatekeeping::Judged;
 pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
@@ -383,7 +383,7 @@ impl App {
     ///
     /// # Errors
     /// When an adapter does not load that must.
-    pub fn passed_over(&self) -> Result<Vec<(String, String)>, Error> {
+    pub fn passed_over(&self) -> Result<Vec<PassedOver>, Error> {
         Ok(self.fleet()?.passed_over.clone())
     }
 

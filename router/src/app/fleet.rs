@@ -14,7 +14,7 @@ use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
 use crate::loader::{
-    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
+    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement, Reason,
 };
 use crate::policy::{Law, Offering};
 use crate::registry::Registry;
@@ -40,7 +40,18 @@ pub(super) struct Fleet {
     pub(super) contracts: Arc<Contracts>,
     members: Vec<Member>,
     /// Adapters beside the program that were not loaded, and why.
-    pub(super) passed_over: Vec<(String, String)>,
+    pub(super) passed_over: Vec<PassedOver>,
+}
+
+/// An adapter beside the program that was not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// What would load it.
+    pub factory_ref: String,
+    /// Why it was not.
+    pub why: String,
+    /// Whether it would be with a configuration.
+    pub needs_config: bool,
 }
 
 /// A loaded adapter with what it was made of.
@@ -316,28 +327,31 @@ fn beside(
     loader: &Loader,
     before: Option<&Fleet>,
     all: &Workers,
-) -> (Vec<Member>, Vec<(String, String)>) {
+) -> (Vec<Member>, Vec<PassedOver>) {
     let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
     let nothing = Value::Object(serde_json::Map::new());
     // One that was discovered stays when its library cannot be used any more. A file that cannot be read at
     // all is listed as the module, without its factories.
-    let mut pass_over = |members: &mut Vec<Member>, listed: String, why: String| {
+    let mut pass_over = |members: &mut Vec<Member>, one: PassedOver| {
+        let PassedOver { factory_ref: listed, why, .. } = &one;
         let module = format!("{listed}:");
         for known in before.into_iter().flat_map(|before| &before.members) {
             let Member { entry, config, adapter, .. } = known;
             let discovered = entry.id.is_none() && entry.pin.is_none() && *config == nothing;
-            let meant = entry.factory_ref == listed || entry.factory_ref.starts_with(&module);
+            let meant = entry.factory_ref == *listed || entry.factory_ref.starts_with(&module);
             let taken = |one: &Member| one.adapter.adapter_id() == adapter.adapter_id();
             if discovered && meant && !members.iter().any(taken) {
                 tracing::warn!(listed, why, "the new library is refused; the old one stays");
                 members.push(known.clone());
             }
         }
-        passed_over.push((listed, why));
+        passed_over.push(one);
     };
     for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
+        let factory_ref = listed.factory_ref.clone();
+        let because = |why: String| PassedOver { factory_ref, why, needs_config: false };
         if let Some(problem) = listed.problem {
-            pass_over(&mut members, listed.factory_ref, problem.to_string());
+            pass_over(&mut members, because(problem.to_string()));
             continue;
         }
         let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
@@ -349,12 +363,15 @@ fn beside(
                 let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
                 if members.iter().any(taken) {
                     let why = format!("there is another adapter '{}'", adapter.adapter_id());
-                    pass_over(&mut members, listed.factory_ref, why);
+                    pass_over(&mut members, because(why));
                 } else {
                     members.push(Member { entry, placement, config, adapter });
                 }
             }
-            Err(error) => pass_over(&mut members, listed.factory_ref, error.to_string()),
+            Err(error) => {
+                let needs_config = error.reason() == Reason::ConfigInvalid;
+                pass_over(&mut members, PassedOver { needs_config, ..because(error.to_string()) });
+            }
         }
     }
     (members, passed_over)

@@ -3,7 +3,7 @@
 use super::super::Error;
 use super::super::output::{Output, columns};
 use super::super::timeline::{self, Bars};
-use crate::app::Timeline;
+use crate::app::{PassedOver, Timeline};
 use crate::config::Environment;
 use crate::python_text::visible;
 use crate::request::Request;
@@ -53,6 +53,12 @@ const FIRST: &str = r#"{
         "call": {"tool": "greeter", "method": "hello", "args": {"name": "operator"}}}]
 }"#;
 
+/// Returns the name of an adapter as people call it: without what all of ours have in common.
+fn short(factory_ref: &str) -> String {
+    let module = factory_ref.strip_suffix(":create_adapter").unwrap_or(factory_ref);
+    visible(module.strip_prefix("nexus_router_adapter_").unwrap_or(module))
+}
+
 fn tell(
     environment: &Environment,
     service: &Service,
@@ -75,8 +81,13 @@ fn tell(
     let none = "  (none configured; see [[adapters]] and discover in router.toml)";
     let note = if ids == ["null"] { none } else { "" };
     row("adapters", format!("{}{note}", ids.join(", ")));
-    let passed_over = service.app().passed_over()?;
-    for (factory_ref, why) in &passed_over {
+    let (unconfigured, failed): (Vec<_>, Vec<_>) =
+        service.app().passed_over()?.into_iter().partition(|one| one.needs_config);
+    if !unconfigured.is_empty() {
+        let names: Vec<String> = unconfigured.iter().map(|one| short(&one.factory_ref)).collect();
+        row("", format!("with a configuration also {}", names.join(", ")));
+    }
+    for PassedOver { factory_ref, why, .. } in &failed {
         row("", format!("not {}: {}", visible(factory_ref), visible(why)));
     }
     row("store", service.app().db()?.display().to_string());
