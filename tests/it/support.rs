@@ -80,6 +80,12 @@ impl Run {
     }
 }
 
+/// Copies the program. Another process does it: a test that starts something at the same moment would have the file
+/// open for writing in it, and what is open for writing cannot be started.
+pub fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(PROGRAM).arg(to).status().unwrap().success());
+}
+
 /// The directory in which cargo puts the libraries that the tests depend on.
 pub fn built_directory() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nexus_router_sdk::AdapterError;
 
-use super::order::{Order, Task};
+use super::order::{Order, REPOSITORY_SETTINGS, Task};
 use super::staging::{Place, Staged};
 use super::{Envoy, METHOD};
 use crate::confine::{Errand, Job, Limits};
@@ -231,12 +231,13 @@ impl Envoy {
             write: order.paths.clone(),
             run: self.settings.run_workspace && matches!(order.task, Task::Run { .. }),
         };
+        let settings = REPOSITORY_SETTINGS.iter().filter(|_| order.class == ActionClass::RepoOps);
         Profile {
             memory: self.memory,
             processor: Some(order.timeout.saturating_add(std::time::Duration::from_secs(2))),
             descriptors: DESCRIPTORS,
             reading: Reading::Granted,
-            library_path: Vec::new(),
+            library_path: settings.map(PathBuf::from).collect(),
             grants,
             workspace: Some(workspace),
             metadata: if builds { Metadata::Unconfined } else { Metadata::Denied },

@@ -16,6 +16,16 @@ use crate::secret::REFERENCE_KEY;
 /// Programs that work on repositories.
 pub(super) const REPOSITORY_PROGRAMS: [&str; 4] = ["git", "hg", "jj", "svn"];
 
+/// What these read before anything else, and without which they do not begin: settings for all users of a machine.
+pub(super) const REPOSITORY_SETTINGS: [&str; 6] = [
+    "/etc/gitconfig",
+    "/usr/local/etc/gitconfig",
+    "/usr/share/git-core",
+    "/usr/local/share/git-core",
+    "/etc/mercurial",
+    "/etc/subversion",
+];
+
 /// More arguments, or longer ones in all, are refused: they are sealed with the execution.
 const MOST_ARGUMENTS: usize = 4096;
 const MOST_ARGUMENT_BYTES: usize = 128 * 1024;

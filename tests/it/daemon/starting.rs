@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::support::{ADAPTERS, Daemon, Stage, until};
-use crate::support::{PROGRAM, built_library, workspace};
+use crate::support::{built_library, copy_program, workspace};
 
 const LISTEN: [&str; 4] = ["--data-dir", "data", "--listen", "127.0.0.1:0"];
 
@@ -196,7 +196,7 @@ fn adapters_are_discovered_where_the_configuration_says_so() {
     // Only these: beside the program there are libraries that are broken on purpose.
     let program = stage.path("bin");
     std::fs::create_dir(&program).unwrap();
-    std::fs::copy(PROGRAM, program.join("nexus-router")).unwrap();
+    copy_program(&program.join("nexus-router"));
     let shown = std::process::Command::new(program.join("nexus-router"))
         .args(["config", "check", "--load", "--format", "json"])
         .current_dir(stage.path(""))

@@ -117,7 +117,7 @@ fn a_scout_that_is_not_there_is_skipped_and_that_is_never_good() {
     let place = tempfile::tempdir().unwrap();
     // A program without libraries beside it.
     let program = place.path().join("nexus-router");
-    std::fs::copy(PROGRAM, &program).unwrap();
+    crate::support::copy_program(&program);
     let root = place.path().join("proof");
     let run = Run(command(&program, &root, &["run"]).output().unwrap());
     assert_eq!(run.code(), 3, "{}{}", run.stdout(), run.stderr());
