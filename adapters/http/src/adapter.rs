@@ -215,7 +215,7 @@ impl Adapter for HttpAdapter {
             let message = "the http adapter cannot simulate a call";
             return Err(AdapterError::operational(code::INVALID_ARGUMENT, message));
         }
-        let mut url = self.settings.base.endpoint(tool, method)?;
+        let mut url = self.settings.endpoint(tool, method)?;
         let body = if self.settings.http_method == Method::GET {
             query::add(&mut url, &args)?;
             Vec::new()

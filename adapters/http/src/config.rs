@@ -1,5 +1,6 @@
 //! The configuration: what the manifest says of it, and how it is checked.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, ConfigKey, ValueType, code};
@@ -7,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use ureq::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use url::Host;
+use url::{Host, Url};
 
 use crate::target::{Base, parse_host};
 
@@ -25,6 +26,13 @@ pub(crate) const KEYS: &[ConfigKey] = &[
          text, a number, true or false, or a list of these",
     )
     .default_json(r#""POST""#),
+    ConfigKey::optional(
+        "paths",
+        ValueType::Object,
+        "Paths below base_url of calls that do not live at tool/method, by the name tool.method: \
+         {\"web.search\": \"search\"}",
+    )
+    .default_json("{}"),
     ConfigKey::optional(
         "timeout_s",
         ValueType::Number,
@@ -90,6 +98,8 @@ pub struct Config {
     base_url: Value,
     #[serde(default)]
     http_method: Option<Value>,
+    #[serde(default)]
+    paths: Map<String, Value>,
     #[serde(default = "default_timeout_s")]
     timeout_s: Number,
     #[serde(default)]
@@ -126,6 +136,8 @@ fn default_pool_max_idle() -> Number {
 pub(crate) struct Settings {
     pub(crate) base: Base,
     pub(crate) http_method: Method,
+    /// Where calls live that do not live where all others do, by tool and method.
+    paths: BTreeMap<String, Url>,
     pub(crate) timeout: Duration,
     /// The number of seconds as it was given, for messages.
     pub(crate) timeout_s: Number,
@@ -157,8 +169,10 @@ impl Config {
             Some(Some("GET")) => Method::GET,
             Some(_) => return Err(rejected("http_method", "must be \"POST\" or \"GET\"")),
         };
+        let paths = paths(&base, &self.paths).map_err(|problem| rejected("paths", &problem))?;
         Ok(Settings {
             http_method,
+            paths,
             timeout: timeout(&self.timeout_s)?,
             timeout_s: self.timeout_s,
             foreign_headers: foreign(&headers),
@@ -178,10 +192,38 @@ impl Config {
 }
 
 impl Settings {
+    /// Returns the URL of a tool's method.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a name that cannot stand in one.
+    pub(crate) fn endpoint(&self, tool: &str, method: &str) -> Result<Url, AdapterError> {
+        // Without paths, which is the rule, no name is put together.
+        let named = (!self.paths.is_empty()).then(|| self.paths.get(&format!("{tool}.{method}")));
+        match named.flatten() {
+            Some(url) => Ok(url.clone()),
+            None => self.base.endpoint(tool, method),
+        }
+    }
+
     /// Says whether requests may go to this host.
     pub(crate) fn allows(&self, host: &Host<&str>) -> bool {
         self.allowed_hosts.iter().any(|allowed| allowed == host)
     }
+}
+
+fn paths(base: &Base, given: &Map<String, Value>) -> Result<BTreeMap<String, Url>, String> {
+    let place = |(name, path): (&String, &Value)| {
+        let named = |problem: &str| format!("[{name:?}] {problem}");
+        if !name.contains('.') {
+            return Err(named(
+                "must be the name of a tool and of its method, with a dot between them",
+            ));
+        }
+        let path = path.as_str().ok_or_else(|| named("must be a path"))?;
+        let url = base.place(path).map_err(|problem| named(&problem))?;
+        Ok((name.clone(), url))
+    };
+    given.iter().map(place).collect()
 }
 
 fn rejected(key: &str, problem: &str) -> AdapterError {
@@ -321,6 +363,21 @@ mod tests {
         }
         assert_eq!(with("max_response_bytes", json!(1e6)).unwrap().max_response_bytes, 1_000_000);
         assert_eq!(with("timeout_s", json!(5)).unwrap().timeout_s.to_string(), "5");
+    }
+
+    #[test]
+    fn some_calls_may_live_elsewhere_below_the_base() {
+        let settings = with("paths", json!({ "web.search": "/search" })).unwrap();
+        let path = |tool, method| settings.endpoint(tool, method).unwrap().path().to_owned();
+        assert_eq!(path("web", "search"), "/search");
+        assert_eq!(path("web", "find"), "/web/find");
+        for wrong in [json!({ "search": "x" }), json!({ "a.b": 1 }), json!({ "a.b": "../x" })] {
+            let error = with("paths", wrong).unwrap_err();
+            assert_eq!(
+                (error.code.as_str(), &error.details["key"]),
+                ("CONFIG_REJECTED", &json!("paths"))
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A call becomes `POST {base_url}/{tool}/{method}` with the arguments as a JSON body, or a GET with them as
 //! the query; the service answers with a JSON object. Tool and method are one path segment each, whatever they
-//! contain.
+//! contain; `paths` says where calls live that do not live there.
 //!
 //! # What a call may do
 //! * It ends after `timeout_s` in total, or at the deadline of the call, whichever comes first.

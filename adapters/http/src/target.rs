@@ -61,9 +61,25 @@ impl Base {
     /// `INVALID_ARGUMENT` for a name that cannot stand as one segment.
     pub(crate) fn endpoint(&self, tool: &str, method: &str) -> Result<Url, AdapterError> {
         let (tool, method) = (segment("tool", tool)?, segment("method", method)?);
-        Url::parse(&format!("{}/{tool}/{method}", self.prefix)).map_err(|error| {
+        self.below(&format!("{tool}/{method}")).map_err(|error| {
             AdapterError::bug(format!("two encoded segments do not make a URL: {error}"))
         })
+    }
+
+    /// Returns the URL of a path that the configuration names: segments with a slash between them.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn place(&self, path: &str) -> Result<Url, String> {
+        let parts = path.strip_prefix('/').unwrap_or(path).split('/');
+        let encoded =
+            parts.map(|part| segment("a part of it", part)).collect::<Result<Vec<_>, _>>();
+        let encoded = encoded.map_err(|error| error.message)?;
+        self.below(&encoded.join("/")).map_err(|error| error.to_string())
+    }
+
+    fn below(&self, path: &str) -> Result<Url, url::ParseError> {
+        Url::parse(&format!("{}/{path}", self.prefix))
     }
 }
 
@@ -193,6 +209,17 @@ mod tests {
         for name in ["", ".", "..", &"x".repeat(MAX_SEGMENT + 1)] {
             assert_eq!(path(name, "m").unwrap_err().code, code::INVALID_ARGUMENT);
             assert_eq!(path("t", name).unwrap_err().code, code::INVALID_ARGUMENT);
+        }
+    }
+
+    #[test]
+    fn a_place_is_below_the_base_and_leads_nowhere_else() {
+        let base = Base::parse("http://h/api").unwrap();
+        let path = |path| base.place(path).map(|url| url.path().to_owned());
+        assert_eq!(path("search").unwrap(), "/api/search");
+        assert_eq!(path("/v1/search?q#f").unwrap(), "/api/v1/search%3Fq%23f");
+        for wrong in ["", "/", "a//b", "a/", "..", "a/../b", "./a", "//h2/a"] {
+            assert!(path(wrong).unwrap_err().contains("cannot stand in a URL path"), "{wrong}");
         }
     }
 
