@@ -8,7 +8,6 @@ use crate::support::workspace;
 const UNSAFE_ROOMS: &[&str] = &[
     "adapter-sdk/abi/src/lib.rs",
     "adapter-sdk/src/export.rs",
-    "router/src/allocator.rs",
     "router/src/loader/library.rs",
     "router/src/sandbox/sys.rs",
     "router/src/sandbox/notify.rs",
