@@ -132,6 +132,7 @@ fn what_is_recorded_is_what_the_table_says() {
     // Without the copy of its library no worker can be started.
     std::fs::remove_dir_all(&cache).unwrap();
     assert_eq!(failing(&daemon, "breaks"), "ADAPTER_UNAVAILABLE");
+    daemon.audited(|event| event["kind"] == "adapter.not_started");
     daemon.stop();
 
     let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();
