@@ -31,7 +31,7 @@ const MAX_TEXT: usize = 256 * 1024;
 const MOST_THREADS: usize = 1024;
 
 /// Runs as the child of the loader. The `nexus-router` binary does so when its first argument is
-/// [`CHILD_ARGUMENT`]; an embedding host may do the same and name itself as the helper.
+/// [`CHILD_ARGUMENT`](super::CHILD_ARGUMENT); an embedding host may do the same and name itself as the helper.
 ///
 /// It must be the first thing that `main` does: it closes every descriptor but the standard ones, and
 /// confines the process for good.
