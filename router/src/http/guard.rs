@@ -135,6 +135,10 @@ impl Context {
 const LARGE: usize = 256 * 1024;
 
 fn mistake(error: &tokio::task::JoinError) -> Problem {
+    // The process ends, and what was not begun by then never will be.
+    if error.is_cancelled() {
+        return Problem::draining();
+    }
     tracing::error!(%error, "a request panicked");
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     Problem::new(status, "ROUTER_FAILED", "the router made a mistake")
