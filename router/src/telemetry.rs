@@ -120,7 +120,7 @@ fn build(
     settings: &Settings,
     sink: Box<dyn Write + Send>,
     patience: Duration,
-) -> Result<(Telemetry, impl Subscriber + Send + Sync + use<>), Error> {
+) -> Result<(Telemetry, Box<dyn Subscriber + Send + Sync>), Error> {
     let (format, clock) = (settings.format, Clock::System);
     let (filter, handle) = reload::Layer::new(level::parse(&settings.level)?);
     let spans = settings.otlp.as_ref().map(export::provider).transpose()?;
@@ -128,19 +128,24 @@ fn build(
     let (pipe, writer) = pipe::start(sink, told, patience)?;
     // What is exported does not depend on what is logged.
     let exported = Targets::new().with_target(env!("CARGO_CRATE_NAME"), LevelFilter::INFO);
-    let traces = spans.as_ref().map(|provider| {
-        EXPORTING.store(true, Ordering::Release);
-        tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer("nexus-router"))
-            .with_location(false)
-            .with_threads(false)
-            .with_tracked_inactivity(false)
-            .with_context_activation(false)
-            .with_filter(exported)
-    });
-    let subscriber = tracing_subscriber::registry()
-        .with(Lines { format, clock, pipe }.with_filter(filter))
-        .with(traces);
+    let lines =
+        tracing_subscriber::registry().with(Lines { format, clock, pipe }.with_filter(filter));
+    let subscriber: Box<dyn Subscriber + Send + Sync> = match &spans {
+        // A layer that is not there would be taken for one that may want everything: no line or span of a library that
+        // nobody wants could be passed over at once.
+        None => Box::new(lines),
+        Some(provider) => {
+            EXPORTING.store(true, Ordering::Release);
+            let traces = tracing_opentelemetry::layer()
+                .with_tracer(provider.tracer("nexus-router"))
+                .with_location(false)
+                .with_threads(false)
+                .with_tracked_inactivity(false)
+                .with_context_activation(false)
+                .with_filter(exported);
+            Box::new(lines.with(traces))
+        }
+    };
     let level = Mutex::new(settings.level.clone());
     let telemetry = Telemetry { filter: handle, level, spans, patience, _lines: writer };
     Ok((telemetry, subscriber))

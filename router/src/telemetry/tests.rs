@@ -55,6 +55,17 @@ fn logged(settings: &Settings, log: impl FnOnce(&Telemetry)) -> Vec<String> {
 }
 
 #[test]
+fn what_nobody_wants_costs_nothing() {
+    logged(&settings("info", Format::Text), |telemetry| {
+        let of_library = || tracing::info_span!(target: "rmcp::service", "serve").is_disabled();
+        let ours = || tracing::info_span!(target: "nexus_router", "run").is_disabled();
+        assert_eq!((of_library(), ours()), (true, false));
+        telemetry.set_level("info,rmcp=info").unwrap();
+        assert!(!of_library());
+    });
+}
+
+#[test]
 fn json_lines_have_the_fields_of_event_and_spans() {
     let lines = logged(&settings("info", Format::Json), |_| {
         let run = tracing::info_span!("run", run_id = "r1", trace_id = tracing::field::Empty);
