@@ -15,6 +15,8 @@ pub mod rate;
 mod scope;
 mod token;
 
+use std::sync::Arc;
+
 pub use book::TokenBook;
 pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
@@ -31,7 +33,7 @@ pub const FILE_NAME: &str = "tokens.json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     /// Who it is, as the law and the record see it.
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     /// What the bearer may do.
     pub scope: Scope,
 }
@@ -40,7 +42,7 @@ impl Bearer {
     /// Returns the bearer on a listener that asks for no token.
     #[must_use]
     pub fn local() -> Self {
-        Self { caller: Caller::local(), scope: Scope::Admin }
+        Self { caller: Arc::new(Caller::local()), scope: Scope::Admin }
     }
 
     /// Takes from a bearer with a role what would let it lift the role: an administrator changes the
@@ -76,7 +78,7 @@ impl From<&Token> for Bearer {
     fn from(token: &Token) -> Self {
         let caller =
             Caller { name: token.name.clone(), token_id: Some(token.id.clone()), role: token.role };
-        Self { caller, scope: token.scope }
+        Self { caller: Arc::new(caller), scope: token.scope }
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn a_role_bounds_the_scope() {
         let bounded = |scope, role| {
-            let caller = Caller { role, ..Caller::local() };
+            let caller = Arc::new(Caller { role, ..Caller::local() });
             Bearer { caller, scope }.bounded().scope
         };
         assert_eq!(bounded(Scope::Admin, Some(Role::Envoy)), Scope::Apply);

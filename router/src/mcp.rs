@@ -9,6 +9,7 @@ mod answer;
 mod approving;
 mod asking;
 mod call;
+mod direct;
 mod endpoint;
 mod following;
 mod handler;
@@ -35,6 +36,8 @@ use crate::access::Bearer;
 use crate::service::Service;
 use crate::trace::TraceContext;
 
+/// The first version of the protocol without sessions. Versions are dates, so they are ordered as texts.
+const STATELESS: &str = "2026-07-28";
 /// A request that is well formed, and not carried out all the same; `data.code` says why.
 const REFUSED: ErrorCode = ErrorCode(-32000);
 

@@ -227,7 +227,7 @@ impl Service {
         let mut bearer = Bearer::from(&*token);
         if let Some(entry) = standing.token(&token.name) {
             // The configuration may give a role, and never take one away.
-            bearer.caller.role = entry.role.or(token.role);
+            Arc::make_mut(&mut bearer.caller).role = entry.role.or(token.role);
         }
         // Whoever may change the configuration could lift its own role.
         Ok(bearer.bounded())

@@ -3,6 +3,7 @@
 mod approving;
 mod calls;
 mod changes;
+mod direct;
 mod lists;
 mod refusals;
 mod sessions;

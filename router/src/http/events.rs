@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -39,7 +40,7 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         .stream()
         .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
     let committed = service.store().committed()?;
-    let (memory, caller) = (context.memory.clone(), context.bearer.caller.clone());
+    let (memory, caller) = (context.memory.clone(), Arc::clone(&context.bearer.caller));
     let begun = {
         let run_id = run_id.clone();
         context
@@ -109,7 +110,7 @@ struct Follower {
     /// The daemon stops: what is there now is told, and then the stream ends.
     last_look: bool,
     memory: Memory,
-    caller: Caller,
+    caller: Arc<Caller>,
     /// The right to the memory of what is ready.
     right: Option<Right>,
     _counted: Counted,

@@ -43,10 +43,8 @@ pub(super) struct Context {
     pub(super) headers: HeaderMap,
     pub(super) body: Held,
     pub(super) memory: Memory,
-    /// The address that the request came from.
-    pub(super) from: String,
-    /// What was asked for, as it is recorded.
-    pub(super) what: String,
+    route: &'static Route,
+    peer: Option<Peer>,
     params: Vec<(String, String)>,
     query: Vec<(String, String)>,
 }
@@ -72,7 +70,8 @@ impl Context {
     /// Asks for a scope that depends on what the request says.
     pub(super) fn require(&self, scope: Scope) -> Result<(), Problem> {
         self.bearer.require(scope).map_err(|denial| {
-            self.service.refused(&denial, &self.what, &self.from, Some(&self.bearer.caller.name));
+            let (what, from) = (what(self.route), from(self.peer));
+            self.service.refused(&denial, &what, &from, Some(&self.bearer.caller.name));
             Problem::from(&denial)
         })
     }
@@ -194,8 +193,8 @@ fn no_route(service: &Service, request: &Request, problem: Problem) -> Problem {
     let Err(refused) = service.standing().guard.check_headers(request.headers(), tls) else {
         return problem;
     };
-    let (denial, from) = (Denial::from(refused), peer.map(|peer| peer.address.ip().to_string()));
-    service.refused(&denial, "no route", &from.unwrap_or_default(), None);
+    let (denial, from) = (Denial::from(refused), from(peer.copied()));
+    service.refused(&denial, "no route", &from, None);
     Problem::from(&denial)
 }
 
@@ -250,10 +249,8 @@ async fn admit(
     let standing = service.standing();
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied();
-    let from = peer.map_or_else(String::new, |peer| peer.address.ip().to_string());
-    let what = format!("{} {}", route.method, route.path);
     let bearer = identify(service, &standing, route, &parts, peer).map_err(|(denial, name)| {
-        service.refused(&denial, &what, &from, name.as_deref());
+        service.refused(&denial, &what(route), &from(peer), name.as_deref());
         Problem::from(&denial)
     })?;
     let query = query(route, parts.uri.query().unwrap_or_default())?;
@@ -286,11 +283,21 @@ async fn admit(
         headers,
         body,
         memory,
-        from,
-        what,
+        route,
+        peer,
         params,
         query,
     })
+}
+
+/// Returns what was asked for, as it is recorded.
+fn what(route: &Route) -> String {
+    format!("{} {}", route.method, route.path)
+}
+
+/// Returns the address that a request came from.
+fn from(peer: Option<Peer>) -> String {
+    peer.map_or_else(String::new, |peer| peer.address.ip().to_string())
 }
 
 /// Finds out who asks, and whether they may. Who is refused is named as far as is known.
@@ -327,7 +334,7 @@ fn identify(
     };
     match bearer.require(needed) {
         Ok(()) => Ok(bearer),
-        Err(denial) => Err((denial, Some(bearer.caller.name))),
+        Err(denial) => Err((denial, Some(bearer.caller.name.clone()))),
     }
 }
 

@@ -117,7 +117,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 fn caller(context: &Context) -> Arc<Caller> {
-    Arc::new(context.bearer.caller.clone())
+    Arc::clone(&context.bearer.caller)
 }
 
 fn answer(outcome: &Outcome) -> Response {

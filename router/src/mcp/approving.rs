@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rmcp::model::{ErrorCode, ErrorData, InputRequest, InputRequests};
-use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
@@ -22,14 +22,14 @@ impl Handler {
     /// Waits until a run that waits for a person is over, or the caller is gone; then it is ended.
     pub(super) async fn wait_out(
         &self,
-        context: &RequestContext<RoleServer>,
+        gone: &CancellationToken,
         asker: &Asker,
         run_id: &str,
     ) -> Result<Outcome, ErrorData> {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
-                () = context.ct.cancelled() => {
+                () = gone.cancelled() => {
                     self.stop_waiting(asker, run_id).await?;
                     return Err(ErrorData::internal_error("the call was cancelled", None));
                 }
@@ -65,7 +65,7 @@ impl Handler {
     /// Says whether the caller is asked itself about a call that waits. Whoever asked for the call is, if the
     /// operator trusts clients to ask a person: an agent must not answer for one, whatever its token may.
     pub(super) fn may_decide(&self, asker: &Asker, owner: Option<&Caller>) -> bool {
-        let own = owner.is_some_and(|owner| *owner == asker.bearer.caller);
+        let own = owner.is_some_and(|owner| *owner == *asker.bearer.caller);
         match own {
             true => self.service().standing().law.approvals.by_caller,
             false => asker.bearer.may(Scope::Admin),

@@ -13,6 +13,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::asking::is_stateless;
 use super::{Asker, Handler, REFUSED, refused, refused_with};
@@ -46,8 +47,41 @@ pub(super) struct Calling<'a> {
     pub(super) timeout: Option<Duration>,
     pub(super) args: Object,
     pub(super) interaction: Option<Object>,
+    /// The key under which it is made only once.
+    pub(super) key: Option<&'a str>,
     /// Whether it may become a task.
     pub(super) following: Following,
+}
+
+/// How a caller waits for its call.
+pub(super) struct Wait<'a> {
+    /// Tells that the caller is gone, or wants the answer no more.
+    pub(super) gone: &'a CancellationToken,
+    /// Whether it can follow a task.
+    can_follow: bool,
+    /// What it hears meanwhile.
+    ear: Option<Ear<'a>>,
+}
+
+impl<'a> Wait<'a> {
+    /// Returns how the caller of a request waits.
+    pub(super) fn of(handler: &Handler, context: &'a RequestContext<RoleServer>) -> Self {
+        Self {
+            gone: &context.ct,
+            can_follow: can_follow(context),
+            ear: Some(Ear::of(handler, context)).filter(Ear::hears),
+        }
+    }
+
+    /// Returns how somebody waits who wants the answer and nothing else.
+    pub(super) const fn silently(gone: &'a CancellationToken) -> Self {
+        Self { gone, can_follow: false, ear: None }
+    }
+}
+
+/// Returns the key under which the call of a request is made only once.
+pub(super) fn key_of(context: &RequestContext<RoleServer>) -> Option<&str> {
+    context.meta.get(KEY).and_then(serde_json::Value::as_str)
 }
 
 /// When a call becomes a task, if its caller can follow one.
@@ -73,12 +107,11 @@ impl Handler {
     /// Makes a call.
     pub(super) async fn make(
         &self,
-        context: &RequestContext<RoleServer>,
+        wait: &Wait<'_>,
         asker: &Asker,
         calling: Calling<'_>,
     ) -> Result<Came, ErrorData> {
-        let Calling { goal, act, timeout, args, interaction, following } = calling;
-        let key = context.meta.get(KEY).and_then(serde_json::Value::as_str);
+        let Calling { goal, act, timeout, args, interaction, key, following } = calling;
         if key.is_some_and(|key| key.starts_with(super::tasks::KEYS)) {
             let message =
                 format!("keys that begin with {} are the router's own", super::tasks::KEYS);
@@ -96,13 +129,13 @@ impl Handler {
         let request = call.request(Mode::Apply, args, key.as_deref()).map_err(|error| {
             refused_with(ErrorCode::INVALID_PARAMS, error.code(), error.to_string(), &error.hint())
         })?;
-        self.run(context, asker, request, following).await
+        self.run(wait, asker, request, following).await
     }
 
     /// Carries out a run.
     pub(super) async fn run(
         &self,
-        context: &RequestContext<RoleServer>,
+        wait: &Wait<'_>,
         asker: &Asker,
         request: Request,
         following: Following,
@@ -113,18 +146,17 @@ impl Handler {
         if self.service().is_draining() {
             return Err(refused(REFUSED, "DRAINING", "the router is about to stop"));
         }
-        let mut submission = Submission::from(request).by(Arc::new(asker.bearer.caller.clone()));
+        let mut submission = Submission::from(request).by(Arc::clone(&asker.bearer.caller));
         if let Some(trace) = asker.trace {
             submission = submission.traced(trace);
         }
         if let Some(held) = &asker.held {
             submission = submission.holding(Arc::clone(held));
         }
-        let ear = Ear::of(self, context);
         let mut hearing = None;
-        if ear.hears() {
+        if let Some(ear) = &wait.ear {
             let (heard, notices) = mpsc::channel(HEARD);
-            hearing = Some(notices);
+            hearing = Some((ear, notices));
             submission = submission.heard_by(Listener::new(move |notice| {
                 // Who does not listen misses something; the call does not wait.
                 drop(heard.try_send(notice.clone()));
@@ -134,7 +166,7 @@ impl Handler {
         let mut left =
             Left { handler: self, asker, run_id, canceller: Some(submission.canceller()) };
         let router = self.service().router();
-        let follows = following == Following::Long && can_follow(context);
+        let follows = following == Following::Long && wait.can_follow;
         let run = async {
             if !follows {
                 return router.run(submission).await.map(Box::new).map(Came::Over);
@@ -147,7 +179,7 @@ impl Handler {
         // Beside the run, so that whoever does not read keeps only itself waiting.
         let mut told = hearing.is_none();
         let telling = async {
-            let Some(hearing) = &mut hearing else { return };
+            let Some((ear, hearing)) = &mut hearing else { return };
             while let Some(notice) = hearing.recv().await {
                 ear.tell(&notice).await;
             }
@@ -157,7 +189,7 @@ impl Handler {
             tokio::select! {
                 came = run.as_mut() => break came,
                 () = telling.as_mut(), if !told => told = true,
-                () = context.ct.cancelled(), if left.canceller.is_some() => left.cancel(),
+                () = wait.gone.cancelled(), if left.canceller.is_some() => left.cancel(),
             }
         };
         if !told {
@@ -168,10 +200,10 @@ impl Handler {
         match came.map_err(|error| self.failed(&error))? {
             Came::Over(outcome) if outcome.status == Status::Running => {
                 // It waits for a person, and is in the store.
-                if following != Following::Never && can_follow(context) {
+                if following != Following::Never && wait.can_follow {
                     return Ok(Came::UnderWay(outcome.run_id));
                 }
-                let outcome = self.wait_out(context, asker, &outcome.run_id).await?;
+                let outcome = Box::pin(self.wait_out(wait.gone, asker, &outcome.run_id)).await?;
                 Ok(Came::Over(Box::new(outcome)))
             }
             came => Ok(came),
@@ -252,7 +284,7 @@ async fn soon(mut run: UnderWay) -> Result<Came, crate::router::Error> {
 }
 
 /// Says whether the caller can follow tasks. The older era has no word for them.
-pub(super) fn can_follow(context: &RequestContext<RoleServer>) -> bool {
+fn can_follow(context: &RequestContext<RoleServer>) -> bool {
     is_stateless(context)
         && context.client_capabilities().is_some_and(|client| client.supports_tasks())
 }

@@ -1,6 +1,7 @@
 //! The protocol over HTTP: sessions of the older era, each of one caller, and requests that stand alone.
 
-use std::borrow::Cow;
+mod message;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +11,15 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use rmcp::model::{ErrorCode, RequestId};
+use rmcp::model::ErrorCode;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use super::sessions::{self, HANDSHAKE, Place, Refused, Sessions};
+use self::message::{Meaning, Message};
+use super::direct::{self, Direct, Era};
+use super::sessions::{self, HANDSHAKE, Open, Place, Refused, Sessions};
 use super::{Asker, Handler, Shared};
 use crate::service::Service;
 
@@ -24,8 +27,6 @@ use crate::service::Service;
 pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The first version of the protocol without sessions. Versions are dates, so they are ordered as texts.
-const STATELESS: &str = "2026-07-28";
 /// How often it is seen whether the last call is over when the daemon stops.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -35,6 +36,8 @@ type Protocol = StreamableHttpService<Handler, LocalSessionManager>;
 /// The protocol over HTTP.
 pub struct Endpoint {
     service: Service,
+    /// Answers what the library is not needed for.
+    handler: Arc<Handler>,
     protocol: Protocol,
     sessions: Arc<Sessions>,
 }
@@ -61,6 +64,7 @@ impl Endpoint {
             .with_json_response(true)
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(stop.clone());
+        let handler = Arc::new(Handler::new(&shared, None));
         let handlers = move || Ok(Handler::new(&shared, None));
         let protocol = StreamableHttpService::new(handlers, Arc::clone(&manager), config);
         let sessions = Arc::new(Sessions::default());
@@ -68,25 +72,38 @@ impl Endpoint {
         service.count_sessions_by(move || counted.upgrade().map_or(0, |open| open.count()));
         drop(tokio::spawn(sessions::reap(service.clone(), Arc::downgrade(&sessions), manager)));
         drop(tokio::spawn(end(service.clone(), stop)));
-        Ok(Self { service: service.clone(), protocol, sessions })
+        Ok(Self { service: service.clone(), handler, protocol, sessions })
     }
 
     /// Answers a request of somebody who is known.
     pub async fn answer(&self, mut request: Request<Bytes>, asker: Asker) -> Reply {
-        let (kind, asked) = match request.method() {
-            &Method::POST => match Message::read(request.body()) {
-                Ok(message) => (Some(message.kind()), message.asked()),
+        let direct = match request.method() {
+            &Method::POST => {
+                Direct::read(request.headers(), request.body(), || self.service.standing())
+            }
+            _ => None,
+        };
+        let direct = match direct {
+            Some(direct) if direct.era == Era::Stateless => {
+                return direct::answer_alone(Arc::clone(&self.handler), direct, asker).await;
+            }
+            of_session => of_session,
+        };
+        let (message, asked) = match &direct {
+            Some(direct) => (Meaning::Other, Some(direct.id.clone())),
+            None if request.method() == Method::POST => match Message::read(request.body()) {
+                Ok(message) => (message.meaning(), message.asked()),
                 Err((code, message)) => return error(code, message),
             },
-            _ => (None, None),
+            None => (Meaning::Other, None),
         };
-        if kind == Some(Kind::Standalone) {
+        if message == Meaning::Standalone {
             // What stands alone belongs to no session, whichever it names.
             request.headers_mut().remove(SESSION);
         }
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let session = session.map(str::to_owned);
-        let open = match &session {
+        let mut open = match &session {
             Some(id) => match self.sessions.begin(id, &asker.bearer.caller, asked) {
                 Err(Refused::Unknown) => {
                     return plain(StatusCode::NOT_FOUND, "there is no such session");
@@ -103,8 +120,46 @@ impl Endpoint {
             },
             None => None,
         };
-        let place = match kind {
-            Some(Kind::Initialize) if open.is_none() => {
+        let reply = match (direct, &open) {
+            (Some(direct), Some(Open { asked: Some(asked), quiet: true, .. })) => {
+                let (handler, asked) = (Arc::clone(&self.handler), Arc::clone(asked));
+                direct::answer_in_session(handler, direct, asker.clone(), asked).await
+            }
+            _ => None,
+        };
+        let reply = match reply {
+            Some(reply) => {
+                // The id is free, or the call goes on and keeps it.
+                if let Some(open) = &mut open {
+                    open.asked = None;
+                }
+                reply
+            }
+            // It is large, and most calls do without it.
+            None => Box::pin(self.pass_on(request, asker, message, session, open.as_ref())).await,
+        };
+        match open {
+            Some(open) => reply.map(|body| sessions::held(body, open)),
+            None => reply,
+        }
+    }
+
+    /// Has the library answer.
+    async fn pass_on(
+        &self,
+        request: Request<Bytes>,
+        asker: Asker,
+        message: Meaning,
+        session: Option<String>,
+        open: Option<&Open>,
+    ) -> Reply {
+        match (&message, &session) {
+            (Meaning::SetsLevel, Some(id)) => self.sessions.hears(id),
+            (Meaning::Cancels(asked), Some(id)) => self.sessions.cancel(id, asked),
+            _ => {}
+        }
+        let place = match message {
+            Meaning::Initialize if open.is_none() => {
                 let limit = self.service.standing().mcp.sessions;
                 let Some(place) = self.sessions.reserve(&asker.bearer.caller, limit) else {
                     return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
@@ -116,7 +171,7 @@ impl Endpoint {
         let ends = request.method() == Method::DELETE;
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(asker);
-        if let Some(asked) = open.as_ref().and_then(|open| open.asked.as_ref()) {
+        if let Some(asked) = open.and_then(|open| open.asked.as_ref()) {
             // It goes along: the id is in use until the request is done.
             request.extensions_mut().insert(Arc::clone(asked));
         }
@@ -130,10 +185,12 @@ impl Endpoint {
             // It is done already; clients take 202 for a failure.
             *reply.status_mut() = StatusCode::NO_CONTENT;
         }
-        match open {
-            Some(open) => reply.map(|body| sessions::held(body, open)),
-            None => reply,
+        if let (Meaning::Initialized, StatusCode::ACCEPTED, Some(id)) =
+            (&message, reply.status(), &session)
+        {
+            self.sessions.ready(id);
         }
+        reply
     }
 }
 
@@ -149,71 +206,6 @@ async fn begin(mut protocol: Protocol, request: Request<Full<Bytes>>, place: Pla
     made.await.unwrap_or_else(|_| {
         plain(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be made")
     })
-}
-
-/// What a message is. That stands in the body, whatever its headers say.
-#[derive(serde::Deserialize)]
-struct Message<'a> {
-    /// Empty in an answer of the client.
-    #[serde(borrow, default)]
-    method: Cow<'a, str>,
-    #[serde(default)]
-    id: Option<RequestId>,
-    #[serde(default)]
-    params: Option<Params>,
-}
-
-#[derive(serde::Deserialize)]
-struct Params {
-    #[serde(default, rename = "_meta")]
-    meta: Option<Meta>,
-}
-
-#[derive(serde::Deserialize)]
-struct Meta {
-    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<serde_json::Value>,
-}
-
-/// What a message means for sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// It is of the stateless era.
-    Standalone,
-    /// It begins a session.
-    Initialize,
-    /// Anything else of the older era.
-    Other,
-}
-
-impl<'a> Message<'a> {
-    /// Reads a message, or tells the error of the protocol.
-    fn read(body: &'a Bytes) -> Result<Self, (ErrorCode, &'static str)> {
-        // A list would be taken for the members of a message in their order.
-        let object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        let none = (ErrorCode::INVALID_REQUEST, "this is no message; batches are not taken");
-        match serde_json::from_slice(body) {
-            Ok(message) if object => Ok(message),
-            Err(error) if error.is_syntax() || error.is_eof() => {
-                Err((ErrorCode::PARSE_ERROR, "this is no JSON"))
-            }
-            _ => Err(none),
-        }
-    }
-
-    /// Returns the id of a request. An answer has that of a question of ours.
-    fn asked(self) -> Option<RequestId> {
-        self.id.filter(|_| !self.method.is_empty())
-    }
-
-    fn kind(&self) -> Kind {
-        let meta = self.params.as_ref().and_then(|params| params.meta.as_ref());
-        match meta.and_then(|meta| meta.version.as_ref()?.as_str()) {
-            _ if self.method == "initialize" => Kind::Initialize,
-            Some(version) if version >= STATELESS => Kind::Standalone,
-            _ => Kind::Other,
-        }
-    }
 }
 
 /// Answers what is no message.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Gave, Questions};
 use super::asking::{Bound, ROUNDS, Said, add_answers, is_stateless};
-use super::call::{Calling, Came, Following};
+use super::call::{Calling, Came, Following, Wait, key_of};
 use super::following::Follow;
 use super::tools::{FRESH_MS, paged};
 use super::{Asker, Handler, refused};
@@ -289,9 +289,11 @@ impl Handler {
                 timeout: None,
                 args: args.clone(),
                 interaction: interaction.clone(),
+                key: key_of(context),
                 following: Following::Never,
             };
-            let Came::Over(outcome) = self.make(context, asker, calling).await? else {
+            let wait = Wait::of(self, context);
+            let Came::Over(outcome) = self.make(&wait, asker, calling).await? else {
                 return Err(ErrorData::internal_error("this cannot be followed as a task", None));
             };
             let questions = match answer::read(&outcome)? {
@@ -329,7 +331,7 @@ fn listed<'a, T: DeserializeOwned>(
     }
     let allowed = |offered: &&Offered| {
         let act = Act { adapter_id: &offered.adapter_id, tool, method };
-        standing.law.judge(Some(&asker.bearer.caller), act).is_ok()
+        standing.law.judge(Some(&*asker.bearer.caller), act).is_ok()
     };
     let read =
         |offered: &Offered| serde_json::from_value(Value::Object(offered.definition.clone())).ok();

@@ -10,7 +10,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use super::answer;
-use super::call::{Came, Following};
+use super::call::{Came, Following, Wait};
 use super::{Asker, Handler, REFUSED, refused_with};
 use crate::access::Scope;
 use crate::app::{self, TOOLS};
@@ -104,7 +104,8 @@ impl Handler {
         let request = read.map_err(|error| {
             refused_with(ErrorCode::INVALID_PARAMS, error.code(), error.to_string(), &error.hint())
         })?;
-        match self.run(context, asker, request, Following::Long).await? {
+        let wait = Wait::of(self, context);
+        match self.run(&wait, asker, request, Following::Long).await? {
             Came::Over(outcome) => Ok(answer::whole(&outcome).into()),
             Came::UnderWay(run_id) => Ok(CallToolResponse::Task(self.new_task(&run_id).await?)),
         }

@@ -14,6 +14,7 @@ use http_body_util::combinators::BoxBody;
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
 use crate::service::Service;
@@ -35,10 +36,22 @@ struct Known {
     owner: Caller,
     /// Answers and streams that are not at their end.
     open: usize,
-    /// The ids of requests that are under way. The library loses the answer to one of two that have the same.
-    asked: HashSet<RequestId>,
+    /// The ids of requests that are under way, each with what ends it. The library loses the answer to one of two that
+    /// have the same.
+    asked: HashMap<RequestId, CancellationToken>,
+    /// Whether the handshake is over.
+    ready: bool,
+    /// Whether it once wanted to hear what calls log.
+    hears: bool,
     /// When something of it ended last.
     seen: Instant,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        // Nothing of a session goes on when it is gone.
+        self.asked.values().for_each(CancellationToken::cancel);
+    }
 }
 
 /// So much of one session is under way at once; the library has no room for more.
@@ -61,6 +74,8 @@ pub(super) struct Open {
     id: Arc<str>,
     /// The request that it answers.
     pub(super) asked: Option<Arc<Asked>>,
+    /// Whether its calls need no more than an answer.
+    pub(super) quiet: bool,
 }
 
 /// The id of a request, which is in use until the request is done, also if nobody waits for the answer.
@@ -68,6 +83,8 @@ pub(super) struct Asked {
     sessions: Arc<Sessions>,
     session: Arc<str>,
     id: RequestId,
+    /// Tells that the answer is not wanted any more, or that the session is gone.
+    pub(super) gone: CancellationToken,
 }
 
 impl Drop for Asked {
@@ -103,19 +120,40 @@ impl Sessions {
         if session.open >= AT_ONCE {
             return Err(Refused::Busy);
         }
-        if asked.as_ref().is_some_and(|asked| session.asked.contains(asked)) {
+        if asked.as_ref().is_some_and(|asked| session.asked.contains_key(asked)) {
             return Err(Refused::Twice);
         }
-        let id = Arc::clone(id);
-        if let Some(session) = known.get_mut(&id) {
-            session.open += 1;
-            session.asked.extend(asked.clone());
-        }
+        let (id, quiet) = (Arc::clone(id), session.ready && !session.hears);
         let asked = asked.map(|asked| {
             let (sessions, session) = (Arc::clone(self), Arc::clone(&id));
-            Arc::new(Asked { sessions, session, id: asked })
+            Asked { sessions, session, id: asked, gone: CancellationToken::new() }
         });
-        Ok(Open { sessions: Arc::clone(self), id, asked })
+        if let Some(session) = known.get_mut(&id) {
+            session.open += 1;
+            session.asked.extend(asked.iter().map(|asked| (asked.id.clone(), asked.gone.clone())));
+        }
+        Ok(Open { sessions: Arc::clone(self), id, asked: asked.map(Arc::new), quiet })
+    }
+
+    /// Takes note that a session has shaken hands.
+    pub(super) fn ready(&self, id: &str) {
+        if let Some(known) = self.lock().known.get_mut(id) {
+            known.ready = true;
+        }
+    }
+
+    /// Takes note that a session wants to hear what calls log.
+    pub(super) fn hears(&self, id: &str) {
+        if let Some(known) = self.lock().known.get_mut(id) {
+            known.hears = true;
+        }
+    }
+
+    /// Takes back a request of a session.
+    pub(super) fn cancel(&self, id: &str, asked: &RequestId) {
+        if let Some(gone) = self.lock().known.get(id).and_then(|known| known.asked.get(asked)) {
+            gone.cancel();
+        }
     }
 
     /// Forgets a session.
@@ -187,7 +225,8 @@ impl Place {
     /// Takes note of the session that was made.
     pub(super) fn take(self, id: &str) {
         let (owner, seen) = (self.owner.clone(), Instant::now());
-        let known = Known { owner, open: 0, asked: HashSet::new(), seen };
+        let known =
+            Known { owner, open: 0, asked: HashMap::new(), ready: false, hears: false, seen };
         self.sessions.lock().known.insert(id.into(), known);
     }
 }

@@ -124,7 +124,7 @@ impl Handler {
             return Ok(());
         }
         // The call is made in the name of whoever asked for it, who alone can answer for it.
-        if found.owner.as_ref() != Some(&asker.bearer.caller) {
+        if found.owner.as_ref() != Some(&*asker.bearer.caller) {
             return Err(no_task(task_id));
         }
         self.require(asker, Scope::Apply, "tasks/update")?;
@@ -231,7 +231,7 @@ impl Handler {
     async fn find_task(&self, asker: &Asker, task_id: &str) -> Result<Found, ErrorData> {
         let mut log = self.log(task_id).await?.ok_or_else(|| no_task(task_id))?;
         let owner = Recorded::read(&log).caller.as_ref().and_then(Caller::read);
-        let own = owner.as_ref() == Some(&asker.bearer.caller);
+        let own = owner.as_ref() == Some(&*asker.bearer.caller);
         if !own && !asker.bearer.may(Scope::Admin) {
             // Who asks for a task of others learns nothing, not even that it is there.
             return Err(no_task(task_id));

@@ -9,7 +9,7 @@ use rmcp::service::{RequestContext, RoleServer};
 
 use super::answer::{self, Gave};
 use super::asking::{Bound, ROUNDS, Said, add_answers, is_stateless};
-use super::call::{Calling, Came, Following};
+use super::call::{Calling, Came, Following, Wait, key_of};
 use super::{Asker, Handler, own, refused, refused_with};
 use crate::access::Scope;
 use crate::json::Object;
@@ -31,7 +31,7 @@ impl Handler {
         let standing = self.service().standing();
         let mut tools: Vec<Tool> = Vec::new();
         if asker.bearer.may(Scope::Apply) {
-            let caller = Some(&asker.bearer.caller);
+            let caller = Some(&*asker.bearer.caller);
             let allowed = |spec: &&ToolSpec| {
                 standing.law.apply
                     && spec.definition.applies
@@ -81,6 +81,7 @@ impl Handler {
         let interactive = spec.definition.interactive || spec.definition.long;
         let mut interaction = self.interaction(&context, &bound, said, interactive)?;
         let goal = format!("call {name}");
+        let wait = Wait::of(self, &context);
         for _ in 0..ROUNDS {
             let calling = Calling {
                 goal: &goal,
@@ -88,9 +89,10 @@ impl Handler {
                 timeout: spec.timeout,
                 args: args.clone(),
                 interaction: interaction.clone(),
+                key: key_of(&context),
                 following: if spec.definition.long { Following::Long } else { Following::Waiting },
             };
-            let outcome = match self.make(&context, &asker, calling).await? {
+            let outcome = match self.make(&wait, &asker, calling).await? {
                 Came::Over(outcome) => outcome,
                 Came::UnderWay(run_id) => {
                     return Ok(CallToolResponse::Task(self.new_task(&run_id).await?));
@@ -126,7 +128,7 @@ impl Handler {
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .filter(|best| best.0 > 0.8);
         // A tool that the caller may not see is not named to it either.
-        let caller = Some(&asker.bearer.caller);
+        let caller = Some(&*asker.bearer.caller);
         let meant = meant.filter(|(_, meant)| {
             let spec = standing.tools.get(meant);
             spec.is_some_and(|spec| standing.law.judge(caller, spec.act()).is_ok())

@@ -31,6 +31,10 @@ pub struct Definition {
     pub long: bool,
     /// Whether calls of it can be made at all.
     pub applies: bool,
+    /// Whether its adapter may have effects outside.
+    pub external: bool,
+    /// Whether headers of a request repeat arguments, and have to be compared with them.
+    pub repeats_in_headers: bool,
     /// The schemas as the gate uses them.
     pub contract: Arc<Contract>,
 }
@@ -67,6 +71,8 @@ impl Definition {
             interactive: tool.interactive,
             long: tool.long,
             applies: adapter.capabilities().contains(&Capability::Apply),
+            external: adapter.capabilities().contains(&Capability::External),
+            repeats_in_headers: repeats_in_headers(&input_schema),
             contract: Arc::new(contract),
             input_schema: Arc::new(input_schema),
             output_schema: output_schema.map(Arc::new),
@@ -104,6 +110,8 @@ impl Definition {
                 interactive: false,
                 long: false,
                 applies: adapter.capabilities().contains(&Capability::Apply),
+                external: adapter.capabilities().contains(&Capability::External),
+                repeats_in_headers: false,
                 contract: Arc::default(),
             },
         };
@@ -112,6 +120,7 @@ impl Definition {
             let output = output.or(definition.output_schema);
             let contract = contract(Some(&input), output.as_deref(), definition.content)?;
             definition.contract = Arc::new(contract);
+            definition.repeats_in_headers = repeats_in_headers(&input);
             (definition.input_schema, definition.output_schema) = (input, output);
         }
         let title = entry.title.clone().or(definition.title);
@@ -131,6 +140,16 @@ fn by_capabilities(adapter: &Adapter) -> Hint {
             open_world: Some(false),
         },
     }
+}
+
+/// Says whether a schema names a header for an argument, at any depth.
+pub(super) fn repeats_in_headers(schema: &Object) -> bool {
+    let below = |value: &Value| match value {
+        Value::Object(members) => repeats_in_headers(members),
+        Value::Array(items) => items.iter().filter_map(Value::as_object).any(repeats_in_headers),
+        _ => false,
+    };
+    schema.contains_key("x-mcp-header") || schema.values().any(below)
 }
 
 fn anything() -> Object {

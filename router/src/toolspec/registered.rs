@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nexus_router_sdk::Capability;
 
+use super::definition::repeats_in_headers;
 use super::{Definition, ToolSpec, Tools, Withheld, is_name};
 use crate::interface::{Interface, Operation};
 use crate::json::Value;
@@ -135,9 +136,11 @@ impl Definition {
             open_world: Some(external),
         };
         let title = document.metadata.get("title").and_then(Value::as_str).map(str::to_owned);
+        let input_schema = object(&operation.input_schema)?;
         Ok(Self {
             title,
-            input_schema: object(&operation.input_schema)?,
+            repeats_in_headers: repeats_in_headers(&input_schema),
+            input_schema,
             output_schema: Some(object(&operation.output_schema)?),
             hints,
             more: nexus_router_sdk::Object::new(),
@@ -145,6 +148,7 @@ impl Definition {
             interactive: false,
             long: false,
             applies: adapter.capabilities().contains(&Capability::Apply),
+            external,
             // The law holds every call of the adapter to its contract, by whatever name it is made.
             contract: Arc::new(Contract::default()),
         })
