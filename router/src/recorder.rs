@@ -220,11 +220,11 @@ impl Recorder {
         if let Some(append) = self.take() {
             // What was handed over before must be written before.
             let here = self.commits == Commits::Here && self.receipts.is_empty();
-            self.receipts.push(if here {
-                self.store.append_here(append)?
-            } else {
-                self.store.append(append)?
-            });
+            let receipt =
+                if here { self.store.append_here(append)? } else { self.store.append(append)? };
+            if !receipt.is_given() {
+                self.receipts.push(receipt);
+            }
         }
         for receipt in std::mem::take(&mut self.receipts) {
             if let Err(unwritten) = receipt.durable().await {
