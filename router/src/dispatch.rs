@@ -298,14 +298,13 @@ impl Execution {
             if self.recorder.run().selected().iter().any(|selected| selected == adapter_id) {
                 continue;
             }
-            let library = chosen.adapter.digest().map(|digest| digest.to_string());
             let confined = chosen.adapter.confined();
             self.recorder.record(&Payload::DispatchSelected {
                 adapter_id,
                 adapter_kind: chosen.adapter.adapter_kind(),
                 capabilities: &chosen.capabilities,
                 selection_source: chosen.source.name(),
-                library,
+                library: chosen.adapter.digest(),
                 place: &Place {
                     isolation: confined.isolation.name(),
                     confinement: &confined.confinement,
