@@ -197,7 +197,13 @@ fn decimal(text: &str) -> (String, i32) {
 /// assert_eq!(out, r#""n\u00e9\n""#);
 /// ```
 pub fn write_string(out: &mut String, text: &str) {
+    // Nearly always exactly as much as is needed.
+    out.reserve(text.len() + 2);
     out.push('"');
+    if are_all_plain(text.as_bytes()) {
+        out.push_str(text);
+        return out.push('"');
+    }
     let mut rest = text;
     loop {
         let (plain, tail) = rest.split_at(plain_len(rest.as_bytes()));
@@ -210,19 +216,55 @@ pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// Says whether the canonical form writes bytes as they are, which is so of most strings. Eight are looked at together.
+fn are_all_plain(bytes: &[u8]) -> bool {
+    let (eights, rest) = bytes.as_chunks::<8>();
+    eights.iter().all(|eight| are_plain(u64::from_le_bytes(*eight)))
+        && match bytes.last_chunk::<8>() {
+            // Some of them for the second time.
+            Some(last) => are_plain(u64::from_le_bytes(*last)),
+            None => rest.iter().all(|byte| PLAIN[usize::from(*byte)]),
+        }
+}
+
 /// Returns how many bytes at the start the canonical form writes as they are.
 fn plain_len(bytes: &[u8]) -> usize {
     let mut rest = bytes;
-    // Most strings are plain, so eight bytes are looked at together.
     while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
-        if chunk.iter().fold(false, |any, byte| any | !is_plain(*byte)) {
+        if !are_plain(u64::from_le_bytes(*chunk)) {
             break;
         }
         rest = tail;
     }
-    let last = rest.iter().position(|byte| !is_plain(*byte));
+    let last = rest.iter().position(|byte| !PLAIN[usize::from(*byte)]);
     bytes.len() - rest.len() + last.unwrap_or(rest.len())
 }
+
+/// Says whether the canonical form writes eight bytes as they are.
+const fn are_plain(bytes: u64) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = ONES << 7;
+    // The high bit of a byte that is zero; beside it, only of bytes above one that is.
+    const fn zeros(bytes: u64) -> u64 {
+        bytes.wrapping_sub(ONES) & !bytes
+    }
+    let below = bytes.wrapping_sub(ONES * 0x20) & !bytes;
+    let quotes = zeros(bytes ^ (ONES * b'"' as u64));
+    let backslashes = zeros(bytes ^ (ONES * b'\\' as u64));
+    let deletes = zeros(bytes ^ (ONES * 0x7f));
+    (bytes | below | quotes | backslashes | deletes) & HIGH == 0
+}
+
+/// For each byte, whether the canonical form writes it as it is.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 0x80 {
+        plain[byte as usize] = is_plain(byte);
+        byte += 1;
+    }
+    plain
+};
 
 /// Says whether the canonical form writes a byte as it is.
 const fn is_plain(byte: u8) -> bool {

@@ -285,16 +285,25 @@ struct Request<'a> {
     #[serde(borrow)]
     method: Cow<'a, str>,
     args: Object,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     call_id: Option<Cow<'a, str>>,
     #[serde(default)]
     deadline_ms: Option<u64>,
     #[serde(default)]
     dry_run: bool,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "borrowed")]
     traceparent: Option<Cow<'a, str>>,
     #[serde(default)]
     interaction: Option<Interaction>,
+}
+
+/// Reads a text that may be absent without copying it, which serde does by itself only for one that may not.
+fn borrowed<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Cow<'de, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    Ok(Option::<Text<'de>>::deserialize(deserializer)?.map(|Text(text)| text))
 }
 
 impl<'a> Request<'a> {

@@ -160,6 +160,7 @@ impl Execution {
         let (raw, plan) = request.into_parts();
         let mut request = redacted.request.unwrap_or(raw);
         request.remove("goal");
+        let results = Vec::with_capacity(plan.len().min(16));
         Self {
             recorder,
             request,
@@ -173,7 +174,7 @@ impl Execution {
             selected: Vec::new(),
             called: String::new(),
             called_external: false,
-            results: Vec::new(),
+            results,
             provenance: None,
             failure: None,
             cancelled,
@@ -241,7 +242,10 @@ impl Execution {
         // Waiting for a person takes nothing of the time of a run.
         self.since = Instant::now();
         let end = self.timeout.map(|timeout| self.since + timeout.saturating_sub(self.before));
-        if self.finish_open_step(around, &selection, end).await? == Pace::Waits {
+        // Only a run that is taken up again has one; every other is as small as it can be without that.
+        if self.recorder.run().open_step().is_some()
+            && Box::pin(self.finish_open_step(around, &selection, end)).await? == Pace::Waits
+        {
             return Ok(Course::Parked);
         }
         loop {
@@ -260,7 +264,7 @@ impl Execution {
                 return Ok(Course::Over(failed));
             }
             self.recorder.look_after().await?;
-            let step_id = self.recorder.run().plan()[index].clone();
+            let step_id = Arc::clone(&self.recorder.run().plan()[index]);
             self.recorder.record(&Payload::StepStarted { step_id: &step_id })?;
             if self.step(around, &selection, index, 1, end).await? == Pace::Waits {
                 return Ok(Course::Parked);
@@ -293,19 +297,19 @@ impl Execution {
 
     /// Records the adapters that were not recorded before.
     fn record_selection(&mut self, selection: &Selection) -> Result<(), Illegal> {
+        self.selected.reserve_exact(selection.adapters.len());
         for chosen in &selection.adapters {
             let adapter_id = chosen.adapter.adapter_id();
             if self.recorder.run().selected().iter().any(|selected| selected == adapter_id) {
                 continue;
             }
-            let library = chosen.adapter.digest().map(|digest| digest.to_string());
             let confined = chosen.adapter.confined();
             self.recorder.record(&Payload::DispatchSelected {
                 adapter_id,
                 adapter_kind: chosen.adapter.adapter_kind(),
                 capabilities: &chosen.capabilities,
                 selection_source: chosen.source.name(),
-                library,
+                library: chosen.adapter.digest(),
                 place: &Place {
                     isolation: confined.isolation.name(),
                     confinement: &confined.confinement,

@@ -1,12 +1,14 @@
 //! Carries out what the gate permits: one call, in its turn, within its time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::evidence::Report;
 use crate::gate::Permit;
@@ -99,7 +101,7 @@ pub(crate) struct Answered {
     pub(crate) answer: Result<Object, AdapterError>,
     pub(crate) time: Duration,
     /// What the router knows of an execution of its own.
-    pub(crate) report: Option<Report>,
+    pub(crate) report: Option<Box<Report>>,
 }
 
 /// When to stop waiting for a call.
@@ -169,12 +171,19 @@ impl Host {
         let limit = seats.map_or(CallLimits::default().timeout, |seats| seats.timeout);
         let time = patience.time_from(asked, limit);
         let seat = match seats {
-            Some(seats) => match take_seat(seats, time, patience).await {
-                Ok(seat) => Some(seat),
-                Err(why) => {
-                    return Answered { answer: Err(why), time: asked.elapsed(), report: None };
+            Some(seats) => {
+                let seat = match Arc::clone(&seats.free).try_acquire_owned() {
+                    Ok(seat) => Ok(seat),
+                    // The future of a call that need not wait is the smaller for it.
+                    Err(_) => Box::pin(wait_for_seat(seats, time, patience)).await,
+                };
+                match seat {
+                    Ok(seat) => Some(seat),
+                    Err(why) => {
+                        return Answered { answer: Err(why), time: asked.elapsed(), report: None };
+                    }
                 }
-            },
+            }
             None => None,
         };
         // Waiting for a seat does not shorten the call; only the run's own time goes on.
@@ -199,7 +208,14 @@ impl Host {
         } else {
             adapter.start_text(patience.call_id, &request, done)
         };
-        let answer = wait((&adapter, &started), &mut answered, time, patience, slow).await;
+        // Most calls in this process are over before anyone could look at the clock.
+        let answer = match answered.try_recv() {
+            Ok(answer) => answer,
+            Err(TryRecvError::Closed) => Err(lost()),
+            Err(TryRecvError::Empty) => {
+                Box::pin(wait((&adapter, &started), &mut answered, time, patience, slow)).await
+            }
+        };
         let time = from.elapsed();
         match answer {
             Ok(loader::Answered { text, report }) => {
@@ -219,18 +235,14 @@ impl Patience<'_> {
 }
 
 /// Waits for a seat as long as for a call: whoever holds the seats may never let go of them.
-async fn take_seat(
+async fn wait_for_seat(
     seats: &Seats,
     time: Duration,
     patience: Patience<'_>,
 ) -> Result<OwnedSemaphorePermit, AdapterError> {
     let nothing = serde_json::json!({ "called": false });
-    let free = Arc::clone(&seats.free);
-    if let Ok(seat) = Arc::clone(&free).try_acquire_owned() {
-        return Ok(seat);
-    }
     tokio::select! {
-        seat = free.acquire_owned() => {
+        seat = Arc::clone(&seats.free).acquire_owned() => {
             seat.map_err(|_| AdapterError::bug("the router is closed").details(nothing))
         }
         () = tokio::time::sleep(time.min(FOREVER)) => {
@@ -256,11 +268,6 @@ async fn wait(
     patience: Patience<'_>,
     slow: impl FnOnce(),
 ) -> Answer {
-    let lost = || AdapterError::bug("the call ended without an answer");
-    // Most calls are over before anyone could look at the clock.
-    if let Ok(answer) = answered.try_recv() {
-        return answer;
-    }
     let deadline = tokio::time::Instant::now() + time.min(FOREVER);
     let soon = deadline.min(tokio::time::Instant::now() + SLOW);
     let first = tokio::select! {
@@ -289,6 +296,10 @@ async fn wait(
 /// After so long a wait, what is recorded so far is made visible to others.
 const SLOW: Duration = Duration::from_millis(50);
 
+fn lost() -> AdapterError {
+    AdapterError::bug("the call ended without an answer")
+}
+
 fn timed_out(time: Duration) -> AdapterError {
     let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     AdapterError::operational(code::TIMEOUT, format!("no answer after {timeout_ms} milliseconds"))
@@ -302,7 +313,8 @@ fn cancelled() -> AdapterError {
 /// Writes the request as it crosses the ABI, with the arguments in the order given.
 fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> String {
     let (tool, method, args) = permit.call();
-    let mut text = String::from("{\"tool\":");
+    let mut text = String::with_capacity(512);
+    text.push_str("{\"tool\":");
     json::write_canonical_str(&mut text, tool);
     text.push_str(",\"method\":");
     json::write_canonical_str(&mut text, method);
@@ -314,15 +326,16 @@ fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> 
     }
     if let Some(grants) = permit.grants() {
         text.push_str(",\"grants\":");
-        text.push_str(&json::to_canonical(grants));
+        json::write_canonical(&mut text, grants);
     }
     text.push_str(",\"call_id\":");
     json::write_canonical_str(&mut text, patience.call_id);
     if let Some(trace) = patience.trace {
-        text.push_str(&format!(",\"traceparent\":\"{trace}\""));
+        // Writing to a string does not fail.
+        let _ = write!(text, ",\"traceparent\":\"{trace}\"");
     }
     // Rounded up: an adapter does not give up before its host does.
-    text.push_str(&format!(",\"deadline_ms\":{}}}", time.as_micros().div_ceil(1000)));
+    let _ = write!(text, ",\"deadline_ms\":{}}}", time.as_micros().div_ceil(1000));
     text
 }
 

@@ -141,7 +141,8 @@ pub(crate) fn provenance_digest(
     plan: Option<&[&Object]>,
     results: &[StepResult],
 ) -> Digest {
-    let mut text = String::from("{\"request\":{");
+    let mut text = String::with_capacity(1024);
+    text.push_str("{\"request\":{");
     let more = std::iter::once("goal").chain(plan.map(|_| "plan_override"));
     let mut keys: Vec<&str> = request.keys().chain(more).collect();
     keys.sort_unstable();
@@ -154,15 +155,16 @@ pub(crate) fn provenance_digest(
         match (request.get(key), plan) {
             (Some(value), _) => json::write_canonical(&mut text, value),
             (None, Some(plan)) if *key != "goal" => {
-                write_list(&mut text, plan, |text, step| json::write_canonical_object(text, step));
+                write_list(&mut text, plan.iter(), |text, step| {
+                    json::write_canonical_object(text, step);
+                });
             }
             (None, _) => json::write_canonical_str(&mut text, goal),
         }
     }
     text.push_str("},\"results\":");
-    let done: Vec<&StepResult> =
-        results.iter().filter(|result| result.status != StepStatus::Skipped).collect();
-    write_list(&mut text, &done, |text, result| {
+    let done = results.iter().filter(|result| result.status != StepStatus::Skipped);
+    write_list(&mut text, done, |text, result| {
         text.push_str("{\"evidence\":[],\"output\":");
         json::write_canonical_object(text, &result.output);
         text.push_str(if result.simulated {
@@ -180,9 +182,13 @@ pub(crate) fn provenance_digest(
     Digest::of(text.as_bytes())
 }
 
-fn write_list<T>(text: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+fn write_list<T>(
+    text: &mut String,
+    items: impl Iterator<Item = T>,
+    write: impl Fn(&mut String, T),
+) {
     text.push('[');
-    for (index, item) in items.iter().enumerate() {
+    for (index, item) in items.enumerate() {
         if index > 0 {
             text.push(',');
         }

@@ -59,20 +59,21 @@ pub(crate) enum Unfit {
 }
 
 impl Recorder {
+    /// Begins a run that is created now.
     pub(crate) fn begin(
         store: Store,
-        clock: Clock,
+        (clock, now): (Clock, Timestamp),
         commits: Commits,
-        header: Header,
+        header: Arc<Header>,
         claim: Option<Claim>,
     ) -> Self {
-        let now = clock.now();
         Self {
             store,
             clock,
             run: Run::new(),
             ids: EventIds::of(&header.run_id),
-            header: Arc::new(header),
+            now: (now, header.created_at.clone()),
+            header,
             ticket: Ticket::default(),
             head: Digest::ZERO,
             claim,
@@ -81,14 +82,15 @@ impl Recorder {
             approvals: Vec::new(),
             commits,
             receipts: Vec::new(),
-            now: (now, now.to_string()),
         }
     }
 
     /// Goes on with a run whose process is gone, from what is recorded of it.
     pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
-        let header = orphan.log.record.header.clone();
-        let mut recorder = Self::begin(store, clock, Commits::Together, header, None);
+        let header = Arc::new(orphan.log.record.header.clone());
+        let now = clock.now();
+        let mut recorder = Self::begin(store, (clock, now), Commits::Together, header, None);
+        recorder.now.1 = now.to_string();
         recorder.ticket = orphan.ticket.clone();
         for line in orphan.log.lines() {
             let seq = recorder.run.events();
@@ -220,11 +222,11 @@ impl Recorder {
         if let Some(append) = self.take() {
             // What was handed over before must be written before.
             let here = self.commits == Commits::Here && self.receipts.is_empty();
-            self.receipts.push(if here {
-                self.store.append_here(append)?
-            } else {
-                self.store.append(append)?
-            });
+            let receipt =
+                if here { self.store.append_here(append)? } else { self.store.append(append)? };
+            if !receipt.is_given() {
+                self.receipts.push(receipt);
+            }
         }
         for receipt in std::mem::take(&mut self.receipts) {
             if let Err(unwritten) = receipt.durable().await {

@@ -173,7 +173,7 @@ impl Router {
             None => Commits::Here,
         };
         let run = Arc::clone(&self.inner).run(submission, place, commits, None);
-        Carried::new(&self.inner, run.instrument(span)).await
+        Carried::new(&self.inner, run).within(span).await
     }
 
     /// Takes a request, and returns as soon as it is on disk and before anything is called. The run goes on
@@ -287,24 +287,31 @@ impl Inner {
         let claim =
             request.idempotency_key().map(|key| claim(key, caller.as_deref(), &request, &redacted));
         if let Some(claim) = &claim
-            && let Some(outcome) = self.earlier(claim).await?
+            && let Some(outcome) = Box::pin(self.earlier(claim)).await?
         {
             return Ok(outcome);
         }
         let goal = redacted.request.as_ref().and_then(|request| request.get("goal")?.as_str());
-        let header = Header {
-            run_id: run_id.clone(),
+        let now = self.clock.now();
+        let header = Arc::new(Header {
+            run_id,
             mode: request.mode().name().to_owned(),
             goal: goal.unwrap_or(request.goal()).to_owned(),
-            created_at: self.clock.now().to_string(),
-        };
-        let live = Live::enter(&self, run_id.clone(), &cancel, caller.as_ref());
+            created_at: now.to_string(),
+        });
+        let live = Live::enter(&self, &header, &cancel, caller.as_ref());
         let store = self.store.clone();
-        let recorder = Recorder::begin(store, self.clock, commits, header, claim.clone());
+        let recorder =
+            Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), claim.clone());
         let (begun, mode) = (Instant::now(), request.mode().name());
         let origin = Origin { caller, stranger: false, trace, accepted, listener };
-        let execution = Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
-        let answer = self.carry_out(&around, execution, claim).await;
+        let mut execution =
+            Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
+        let answer = match execution.carry_out(&around).await {
+            Ok(()) => answer(execution.into_outcome()),
+            // What is rare stands beside the future of a run: every run is as large as its largest part.
+            Err(broken) => Box::pin(self.mend(execution, broken, claim)).await,
+        };
         let waits = answer.as_ref().is_ok_and(|outcome| outcome.waiting.is_some());
         let status = answer.as_ref().map(|outcome| outcome.status.name());
         let status = status.unwrap_or("ERROR");
@@ -314,9 +321,12 @@ impl Inner {
         tracing::debug!(status, waits, "the run is over, or waits");
         drop((live, place, held));
         if waits {
-            self.parked(&run_id, &cancel).await;
+            Box::pin(self.parked(&header.run_id, &cancel)).await;
+            if cancel.is_asked() {
+                return Box::pin(self.read_back(header.run_id.clone())).await;
+            }
         }
-        if waits && cancel.is_asked() { self.read_back(run_id).await } else { answer }
+        answer
     }
 
     /// Answers from the record of a run.
@@ -327,17 +337,14 @@ impl Inner {
         }
     }
 
-    async fn carry_out(
+    /// Answers for a run that could not be carried through.
+    async fn mend(
         self: &Arc<Self>,
-        around: &Surroundings,
-        mut execution: Execution,
+        execution: Execution,
+        broken: Broken,
         claim: Option<Claim>,
     ) -> Result<Outcome, Error> {
         let run_id = execution.recorder().header().run_id.clone();
-        let broken = match execution.carry_out(around).await {
-            Ok(()) => return answer(execution.into_outcome()),
-            Err(broken) => broken,
-        };
         match broken {
             Broken::Store(error @ store::Error::KeyTaken { .. }) => {
                 // Another run with the same key was quicker; this one did nothing that has effects.
@@ -363,8 +370,8 @@ impl Inner {
     /// Goes on with a run that was left behind, or ends it.
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
         let cancel = Arc::new(Cancel::default());
-        let run_id = orphan.log.record.header.run_id.clone();
-        let live = Live::enter(self, run_id, &cancel, None);
+        let header = Arc::new(orphan.log.record.header.clone());
+        let live = Live::enter(self, &header, &cancel, None);
         let around = self.around();
         let cancelled = Arc::clone(&cancel);
         let recovered =

@@ -6,6 +6,7 @@
 mod distinct;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub(crate) use distinct::Distinct;
 
@@ -21,7 +22,7 @@ pub struct Run {
     origin: Origin,
     continues_on_error: bool,
     mode: Option<String>,
-    plan: Vec<String>,
+    plan: Vec<Arc<str>>,
     selected: Distinct,
     /// Steps that were started; they are started in the order of the plan.
     started: usize,
@@ -161,7 +162,7 @@ impl Run {
             (Phase::Empty, Fact::RunStarted(started)) => self.start(started),
             (Phase::Started, Fact::PlanCreated(planned)) => {
                 let steps = planned.steps.iter();
-                self.plan = steps.map(|step| text(step.step_id.as_ref()).to_owned()).collect();
+                self.plan = steps.map(|step| text(step.step_id.as_ref()).into()).collect();
                 self.phase = if self.selected.is_empty() { Phase::Planned } else { Phase::Ready };
             }
             (Phase::Planned, Fact::DispatchSelected { adapter_id }) => {
@@ -264,7 +265,7 @@ impl Run {
 
     fn begin_step(&mut self, step_id: &str) -> Result<(), Illegal> {
         match self.plan.get(self.started) {
-            Some(planned) if planned == step_id => {
+            Some(planned) if **planned == *step_id => {
                 self.started += 1;
                 self.decision = None;
                 self.phase = Phase::StepOpen;
@@ -412,7 +413,7 @@ impl Run {
 
     /// Returns the ids of the plan's steps.
     #[must_use]
-    pub fn plan(&self) -> &[String] {
+    pub fn plan(&self) -> &[Arc<str>] {
         &self.plan
     }
 
@@ -437,7 +438,9 @@ impl Run {
             | Phase::Called(_)
             | Phase::Answered
             | Phase::Evaluated
-            | Phase::Refused => self.plan.get(self.started.checked_sub(1)?).map(String::as_str),
+            | Phase::Refused => {
+                self.plan.get(self.started.checked_sub(1)?).map(|step_id| &**step_id)
+            }
             _ => None,
         }
     }

@@ -22,6 +22,8 @@ const TOKEN: u8 = 1 << 4;
 const WORD: u8 = 1 << 5;
 /// Begins a scheme or a known token.
 const START: u8 = 1 << 6;
+/// Stands between words.
+const BLANK: u8 = 1 << 7;
 
 static MARKS: [u8; 256] = marks();
 
@@ -49,14 +51,15 @@ pub(super) fn is_plain_text(text: &str) -> bool {
         return false;
     }
     // The scheme needs no sign, and neither does a token; but each begins a word.
-    let begun = seen & START != 0 && (longest >= SHORTEST || text.contains([' ', '\t']));
+    let begun = seen & START != 0 && (longest >= SHORTEST || seen & BLANK != 0);
     !(begun && holds_start(text))
 }
 
 /// Says that a key holds no secret; no when in doubt.
 pub(super) fn is_plain_key(key: &str) -> bool {
     // The Kelvin sign is the one other character whose lower case is an ASCII letter of a stem.
-    !holds_stem(key) && !key.contains(['%', '\u{212a}'])
+    let kelvin = !key.is_ascii() && key.contains('\u{212a}');
+    !holds_stem(key) && !kelvin && !key.as_bytes().contains(&b'%')
 }
 
 fn holds_stem(text: &str) -> bool {
@@ -117,6 +120,8 @@ const fn marks() -> [u8; 256] {
     marks[b'.' as usize] |= TOKEN;
     marks[b'%' as usize] |= PERCENT;
     marks[b'@' as usize] |= AT;
+    marks[b' ' as usize] |= BLANK;
+    marks[b'\t' as usize] |= BLANK;
     mark_first_letters(&mut marks, SCHEMES);
     mark_first_letters(&mut marks, ISSUED);
     mark_first_letters(&mut marks, FORMED);

@@ -20,7 +20,7 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         question: Question,
-        (step_id, adapter_id, call): (String, &str, Object),
+        (step_id, adapter_id, call): (&str, &str, Object),
     ) -> Result<(), Broken> {
         let Question { rule, reason, grants, args_digest, policy_version } = question;
         let now = self.recorder.now();
@@ -28,7 +28,7 @@ impl Execution {
         let approval = Approval {
             approval_id: id::approval_id(),
             run_id: self.recorder.header().run_id.clone(),
-            step_id,
+            step_id: step_id.to_owned(),
             adapter_id: adapter_id.to_owned(),
             call,
             grants,

@@ -32,7 +32,7 @@ impl Execution {
         selection: &Selection,
         (step, call): (&Step, &Object),
         (index, attempt): (usize, u64),
-    ) -> Option<Acting> {
+    ) -> Option<Box<Acting>> {
         around.keeper.as_ref()?;
         let adapter = &selection.adapters[selection.of_step[index]].adapter;
         let adapter_id = adapter.adapter_id();
@@ -46,7 +46,7 @@ impl Execution {
         });
         let grants = described.as_ref().map_or(&confined.grants, |(_, grants)| grants);
         let grants = granted(around, adapter_id, grants);
-        Some(Acting {
+        Some(Box::new(Acting {
             run_id: self.recorder.header().run_id.clone(),
             step: index + 1,
             attempt,
@@ -62,7 +62,7 @@ impl Execution {
             isolation: confined.isolation.name(),
             grants,
             caller: self.origin.caller.as_ref().map(|caller| caller.name.clone()),
-        })
+        }))
     }
 
     /// Makes the plan that evidence names: the steps that are carried out in a role, and what they are granted.
@@ -85,11 +85,11 @@ impl Execution {
     /// Puts on record that a call may be made. What cannot be shown later is not done.
     pub(super) async fn open_case(
         around: &Surroundings,
-        acting: Option<Acting>,
-    ) -> Result<Option<Case>, AdapterError> {
-        let (Some(keeper), Some(acting)) = (&around.keeper, acting) else { return Ok(None) };
-        let opened = on_a_thread(keeper, move |keeper| keeper.open_case(acting)).await;
-        opened.map(Some).map_err(|error| {
+        acting: Box<Acting>,
+    ) -> Result<Option<Box<Case>>, AdapterError> {
+        let Some(keeper) = &around.keeper else { return Ok(None) };
+        let opened = on_a_thread(keeper, move |keeper| keeper.open_case(*acting)).await;
+        opened.map(|case| Some(Box::new(case))).map_err(|error| {
             tracing::error!(%error, "a call is refused: no evidence of it can be kept");
             let message = format!("the call was not made: no evidence of it can be kept: {error}");
             AdapterError::operational(UNWRITABLE, message)
@@ -100,10 +100,10 @@ impl Execution {
     pub(super) async fn close_case(
         &self,
         around: &Surroundings,
-        case: Option<Case>,
+        case: Box<Case>,
         result: &mut StepResult,
     ) {
-        let (Some(keeper), Some(case)) = (&around.keeper, case) else { return };
+        let Some(keeper) = &around.keeper else { return };
         let given = given(result);
         let (code, message, findings) = match on_a_thread(keeper, move |keeper| {
             keeper.close_case(&case, &given)

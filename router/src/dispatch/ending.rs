@@ -50,13 +50,13 @@ impl Execution {
             let plan = self.plan_given.then_some(&steps[..]);
             let header = self.recorder.header();
             let provenance = Provenance {
-                prov_id: self.recorder.next_event_id().to_string(),
-                run_id: header.run_id.clone(),
+                prov_id: self.recorder.next_event_id(),
+                run_id: &header.run_id,
                 digest: provenance_digest(&header.goal, &self.request, plan, &self.results),
             };
-            self.recorder.record(&Payload::ProvenanceEmitted(&provenance))?;
-            let mut text = String::new();
+            let mut text = String::with_capacity(384);
             provenance.write(&mut text);
+            self.recorder.record(&Payload::ProvenanceEmitted(&text))?;
             self.provenance = Some(text);
         }
         match &self.failure {

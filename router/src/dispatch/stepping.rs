@@ -1,5 +1,6 @@
 //! How a step is carried out: the gate, the call, and what is recorded of both.
 
+use std::fmt::Write as _;
 use std::future::Future as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Execution {
         let step = &plan[index];
         let chosen = &selection.adapters[selection.of_step[index]];
         let adapter_id = chosen.adapter.adapter_id();
-        let step_id = self.recorder.run().plan()[index].clone();
+        let step_id = Arc::clone(&self.recorder.run().plan()[index]);
         let nothing = Object::new();
         let recorded = match &self.redacted_plan {
             Some(plan) => &plan[index],
@@ -64,7 +65,7 @@ impl Execution {
         let verdict = gate::admit(grounds, chosen, step);
         if let (Verdict::Ask(question), 1) = (&verdict, attempt) {
             let (question, call) = (question.clone(), call.clone());
-            self.ask(around, question, (step_id, adapter_id, call)).await?;
+            Box::pin(self.ask(around, question, (&step_id, adapter_id, call))).await?;
             return Ok(Pace::Waits);
         }
         self.recorder.record(&Payload::ToolCallRequested {
@@ -89,15 +90,23 @@ impl Execution {
             }
             Verdict::Call(permit) => {
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
-                let span = work_span!("step", step_id, adapter_id);
-                let (answer, time) = match Self::open_case(around, acting).await {
+                let span = work_span!("step", step_id = &*step_id, adapter_id);
+                let opened = match acting {
+                    Some(acting) => Box::pin(Self::open_case(around, acting)).await,
+                    None => Ok(None),
+                };
+                let (answer, time) = match opened {
                     Ok(opened) => {
                         case = opened;
                         let call = self.call(around, permit, step.timeout(), index, end);
-                        let (answer, time, report) = call.instrument(span).await?;
+                        let (answer, time, report) = if span.is_disabled() {
+                            call.await?
+                        } else {
+                            Box::pin(call.instrument(span)).await?
+                        };
                         if let Some(case) = &mut case {
                             case.attach(confinement(&chosen.adapter));
-                            case.attach(report.unwrap_or_default());
+                            case.attach(report.map(|report| *report).unwrap_or_default());
                         }
                         (answer, time)
                     }
@@ -112,13 +121,15 @@ impl Execution {
                 (answer, time, how)
             }
         };
-        let mut result = self.result(step_id, answer, &around.secrets);
+        let mut result = self.result(step_id.as_ref().to_owned(), answer, &around.secrets);
         if how == "denied" || unconfined(&result) {
             // What could not be confined was refused like anything else that was not executed.
             case = None;
-            self.keep_refusal(around, act, &mut result).await;
+            Box::pin(self.keep_refusal(around, act, &mut result)).await;
         }
-        self.close_case(around, case, &mut result).await;
+        if let Some(case) = case {
+            Box::pin(self.close_case(around, case, &mut result)).await;
+        }
         let how = if how == "ok" && result.error.is_some() { "operational" } else { how };
         self.record_result(&result, time)?;
         self.results.push(result);
@@ -144,12 +155,17 @@ impl Execution {
         if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
         }
-        let call_id = format!("{}/{index}", self.recorder.header().run_id);
+        let run_id = &self.recorder.header().run_id;
+        let mut call_id = String::with_capacity(run_id.len() + 4);
+        // Writing to a string does not fail.
+        let _ = write!(call_id, "{run_id}/{index}");
         let listener = self.origin.listener.as_ref();
         let listening = listener.map(|listener| around.listeners.listen(&call_id, listener));
         let cancelled = Arc::clone(&self.cancelled);
         // The span that is exported, or a link of our own in the chain of the caller.
-        let trace = telemetry::current(&Span::current())
+        let exported = telemetry::is_exporting().then(Span::current);
+        let trace = exported
+            .and_then(|span| telemetry::current(&span))
             .or_else(|| self.origin.trace.as_ref().map(TraceContext::child));
         let by_contract = permit.timeout();
         let patience = Patience {
@@ -160,7 +176,7 @@ impl Execution {
             trace: trace.as_ref(),
         };
         let answered = if asks {
-            self.call_and_answer(around, permit, patience).await
+            Box::pin(self.call_and_answer(around, permit, patience)).await
         } else {
             let recorder = &mut self.recorder;
             around.host.call(permit, patience, || recorder.flush()).await
@@ -208,7 +224,7 @@ impl Execution {
         if retrieving.close() {
             serve.await;
         }
-        Answered { report: Some(retrieving.take_log().report()), ..answered }
+        Answered { report: Some(Box::new(retrieving.take_log().report())), ..answered }
     }
 
     /// Makes the result that is recorded and answered: free of secrets.
@@ -276,14 +292,13 @@ impl Execution {
     pub(super) fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
         let failed = !matches!(self.recorder.run().phase(), Phase::Answered | Phase::Evaluated);
         let status = if failed { StepStatus::Error } else { StepStatus::Ok };
-        let step_id = self.recorder.run().plan()[index].clone();
-        let (step_id, status) = (step_id.as_str(), status.name());
-        self.recorder.record(&Payload::StepCompleted { step_id, status })
+        let step_id = Arc::clone(&self.recorder.run().plan()[index]);
+        self.recorder.record(&Payload::StepCompleted { step_id: &step_id, status: status.name() })
     }
 }
 
 /// What came of a call, how long it took, and what the router knows of it besides.
-type Called = (Result<Object, AdapterError>, Duration, Option<Report>);
+type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
 
 /// Says whether nothing was executed because it could not be confined.
 fn unconfined(result: &StepResult) -> bool {

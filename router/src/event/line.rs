@@ -100,7 +100,8 @@ impl<'a> Line<'a> {
         out.push_str(Self::RUN_ID);
         json::write_canonical_str(out, run_id);
         // Writing to a string does not fail.
-        let _ = write!(out, ",\"seq\":{seq},\"ts\":");
+        let _ = write!(out, ",\"seq\":{seq}");
+        out.push_str(",\"ts\":");
         json::write_canonical_str(out, ts);
         out.push_str(",\"type\":");
         json::write_canonical_str(out, kind);

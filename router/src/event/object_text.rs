@@ -1,5 +1,8 @@
 //! Writes canonical objects, member by member.
 
+use std::fmt::Write as _;
+
+use crate::digest::Digest;
 use crate::json::{self, Object};
 
 /// A canonical object under construction. Its keys must be given in order.
@@ -47,7 +50,16 @@ impl<'a> ObjectText<'a> {
     }
 
     pub(super) fn number(&mut self, key: &'static str, number: u64) -> &mut Self {
-        self.field(key, |out| out.push_str(&number.to_string()))
+        self.field(key, |out| {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{number}");
+        })
+    }
+
+    pub(super) fn digest(&mut self, key: &'static str, digest: Digest) -> &mut Self {
+        self.field(key, |out| {
+            let _ = write!(out, "\"{digest}\"");
+        })
     }
 
     pub(super) fn flag(&mut self, key: &'static str, flag: bool) -> &mut Self {

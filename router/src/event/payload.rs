@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
+
 use super::object_text::{ObjectText, write_array};
 use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Started};
 use crate::approval::Decision;
@@ -46,7 +49,7 @@ pub enum Payload<'a> {
         /// Who chose it: `step`, `request` or `default`.
         selection_source: &'a str,
         /// The digest of its library.
-        library: Option<String>,
+        library: Option<Digest>,
         /// Where it runs.
         place: &'a Place<'a>,
     },
@@ -156,8 +159,8 @@ pub enum Payload<'a> {
         /// `ok` or `error`.
         status: &'a str,
     },
-    /// The record of what was done.
-    ProvenanceEmitted(&'a Provenance),
+    /// The record of what was done, as [`Provenance`] writes it.
+    ProvenanceEmitted(&'a str),
     /// The run ended well.
     RunCompleted,
     /// The run ended badly.
@@ -181,31 +184,31 @@ pub struct Place<'a> {
 
 /// What was asked and what came of it, as a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provenance {
+pub struct Provenance<'a> {
     /// The id of the record, which is that of the event.
-    pub prov_id: String,
+    pub prov_id: Hyphenated,
     /// The run.
-    pub run_id: String,
+    pub run_id: &'a str,
     /// The digest.
     pub digest: Digest,
 }
 
-impl Provenance {
+impl Provenance<'_> {
     /// The id of the method by which it is made.
-    const METHOD: &str = "nexus-router.provenance.record_v0_1";
+    const METHOD: &'static str = "nexus-router.provenance.record_v0_1";
 
     /// Appends the canonical text: no artifacts, and one record.
     pub fn write(&self, out: &mut String) {
         out.push_str("{\"artifacts\":[],\"records\":[{\"digests\":[");
         let mut digest = ObjectText::open(out);
         digest.text("alg", "sha256").text("artifact_id", &format!("run:{}", self.run_id));
-        digest.text("value", &self.digest.to_string());
+        digest.digest("value", self.digest);
         digest.close();
         out.push_str("],\"inputs\":[],\"method_id\":\"");
         out.push_str(Self::METHOD);
-        out.push_str("\",\"outputs\":[],\"prov_id\":");
-        json::write_canonical_str(out, &self.prov_id);
-        out.push_str("}]}");
+        out.push_str("\",\"outputs\":[],\"prov_id\":\"");
+        out.push_str(self.prov_id.encode_lower(&mut Uuid::encode_buffer()));
+        out.push_str("\"}]}");
     }
 }
 
@@ -347,7 +350,7 @@ impl Payload<'_> {
                     object.number("landlock", landlock.into());
                 }
                 if let Some(library) = library {
-                    object.text("library", library);
+                    object.digest("library", *library);
                 }
                 if !place.missing.is_empty() {
                     object.texts("missing", place.missing);
@@ -435,7 +438,7 @@ impl Payload<'_> {
                 object.text("status", status).text("step_id", step_id);
             }
             Self::ProvenanceEmitted(provenance) => {
-                object.field("provenance", |out| provenance.write(out));
+                object.field("provenance", |out| out.push_str(provenance));
             }
             Self::RunCompleted => {
                 object.text("outcome", "ok");

@@ -116,9 +116,14 @@ impl Object {
     /// The members in the order of their names.
     pub(super) fn sorted(&self) -> Vec<&(Name, Value)> {
         let mut members: Vec<_> = self.members.iter().collect();
-        members.sort_unstable_by(|one, other| one.0.as_bytes().cmp(other.0.as_bytes()));
+        sort(&mut members);
         members
     }
+}
+
+/// Puts members into the order of their names.
+pub(super) fn sort(members: &mut [&(Name, Value)]) {
+    members.sort_unstable_by(|one, other| one.0.as_bytes().cmp(other.0.as_bytes()));
 }
 
 impl PartialEq for Object {

@@ -89,11 +89,10 @@ impl<'a> Parser<'a> {
             max_depth: limits.depth.min(MAX_DEPTH),
             max_values: limits.values,
             values: 0,
-            items: Vec::with_capacity(FEW),
+            items: Vec::new(),
             members: Vec::with_capacity(FEW),
         };
         // Splitting off from the very start would give the room away with the values.
-        parser.items.push(Value::Null);
         parser.members.push((Name::EMPTY, Value::Null));
         parser
     }
@@ -179,6 +178,10 @@ impl<'a> Parser<'a> {
 
     fn array(&mut self, depth: usize) -> Parsed<Value> {
         let depth = self.deeper(depth)?;
+        if self.items.is_empty() {
+            self.items.reserve(FEW);
+            self.items.push(Value::Null);
+        }
         let first = self.items.len();
         if !self.ends(b']') {
             loop {

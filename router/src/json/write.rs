@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use nexus_router_sdk::canonical;
 
 use super::name::Name;
+use super::object::{FEW, sort};
 use super::plain::plain_len;
 use super::{Object, Value};
 use crate::python_text;
@@ -44,6 +45,13 @@ pub fn write_canonical_object(out: &mut String, object: &Object) {
     // What was stored is sorted already; then nothing is allocated.
     if members.is_sorted_by(|one, next| one.0.as_bytes() < next.0.as_bytes()) {
         write_canonical_members(out, members.iter());
+    } else if members.len() <= FEW {
+        // Most objects are small, and are put into order without allocating, too.
+        let mut few = [&members[0]; FEW];
+        let few = &mut few[..members.len()];
+        few.iter_mut().zip(members).for_each(|(place, member)| *place = member);
+        sort(few);
+        write_canonical_members(out, few.iter().copied());
     } else {
         write_canonical_members(out, object.sorted().into_iter());
     }

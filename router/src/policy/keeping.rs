@@ -100,8 +100,11 @@ impl Law {
     /// An adapter with a contract is called for what stands in it, and for nothing else.
     pub(super) fn judge_by_contract(&self, act: Act<'_>) -> Result<(), Denial> {
         let Act { adapter_id, tool, method } = act;
-        let mut details = Object::new();
-        details.insert("denied_by", "contract");
+        let denied = || {
+            let mut details = Object::new();
+            details.insert("denied_by", "contract");
+            details
+        };
         let Some(keeping) = self.interfaces.get(adapter_id) else {
             // What the built-in adapter can do is nothing.
             if !self.contract_required || adapter_id == crate::loader::Adapter::null().adapter_id()
@@ -111,11 +114,12 @@ impl Law {
             let message = format!(
                 "adapter '{adapter_id}' has no interface contract, and the operator wants one of every adapter"
             );
-            return Err(Denial { code: "CONTRACT_REQUIRED", message, details });
+            return Err(Denial { code: "CONTRACT_REQUIRED", message, details: denied() });
         };
         if keeping.operation(tool, method).is_some() {
             return Ok(());
         }
+        let mut details = denied();
         details.insert("contract", keeping.interface_id.as_str());
         details.insert("contract_version", keeping.version.to_string());
         let message = format!(

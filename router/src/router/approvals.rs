@@ -198,7 +198,8 @@ impl Inner {
         let (run_id, mode) = (header.run_id.clone(), header.mode.clone());
         let cancel = Arc::new(Cancel::default());
         // Before it has a place: it can be cancelled from now on.
-        let live = Live::enter(self, run_id.clone(), &cancel, caller.map(Arc::new).as_ref());
+        let header = Arc::new(header.clone());
+        let live = Live::enter(self, &header, &cancel, caller.map(Arc::new).as_ref());
         let (inner, id) = (Arc::clone(self), run_id.clone());
         let span = work_span!("run", run_id = id, mode, trace_id = None::<String>);
         let run = async move {

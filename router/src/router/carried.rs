@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Runtime;
+use tracing::{Instrument as _, Span};
 
 use super::Inner;
 
@@ -15,12 +16,20 @@ use super::Inner;
 /// router takes it over.
 pub(super) struct Carried<T: Send + 'static> {
     run: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    /// The span of the work.
+    span: Span,
     inner: Arc<Inner>,
 }
 
 impl<T: Send + 'static> Carried<T> {
     pub(super) fn new(inner: &Arc<Inner>, run: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { run: Some(Box::pin(run)), inner: Arc::clone(inner) }
+        Self { run: Some(Box::pin(run)), span: Span::none(), inner: Arc::clone(inner) }
+    }
+
+    /// Does the work in a span. It is not wrapped for that, so that it needs not be moved.
+    pub(super) fn within(mut self, span: Span) -> Self {
+        self.span = span;
+        self
     }
 }
 
@@ -32,6 +41,7 @@ impl<T: Send + 'static> Future for Carried<T> {
         // The clock and the threads are the router's, whatever the caller has.
         let _here = this.inner.runtime.as_ref().map(Runtime::enter);
         let Some(run) = &mut this.run else { return Poll::Pending };
+        let _within = this.span.enter();
         let answer = std::task::ready!(run.as_mut().poll(context));
         this.run = None;
         Poll::Ready(answer)
@@ -45,7 +55,7 @@ impl<T: Send + 'static> Drop for Carried<T> {
             return;
         }
         if let (Some(run), Some(runtime)) = (self.run.take(), &self.inner.runtime) {
-            drop(runtime.spawn(run));
+            drop(runtime.spawn(run.instrument(self.span.clone())));
         }
     }
 }

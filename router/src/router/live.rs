@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::{Inner, Router};
 use crate::caller::Caller;
 use crate::dispatch::Cancel;
+use crate::store::Header;
 
 /// A run that can be cancelled.
 #[derive(Debug)]
@@ -40,22 +41,23 @@ impl Router {
 /// The entry of a run among those that can be cancelled.
 pub(super) struct Live {
     inner: Arc<Inner>,
-    run_id: String,
+    header: Arc<Header>,
     cancel: Arc<Cancel>,
 }
 
 impl Live {
     pub(super) fn enter(
         inner: &Arc<Inner>,
-        run_id: String,
+        header: &Arc<Header>,
         cancel: &Arc<Cancel>,
         caller: Option<&Arc<Caller>>,
     ) -> Self {
         let entry = Entry { cancel: Arc::clone(cancel), caller: caller.cloned() };
         let mut live = inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.insert(run_id.clone(), entry);
+        live.insert(header.run_id.clone(), entry);
         drop(live);
-        Self { inner: Arc::clone(inner), run_id, cancel: Arc::clone(cancel) }
+        let (inner, header) = (Arc::clone(inner), Arc::clone(header));
+        Self { inner, header, cancel: Arc::clone(cancel) }
     }
 }
 
@@ -63,15 +65,17 @@ impl Drop for Live {
     fn drop(&mut self) {
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         // A run that came to wait may have been taken up again already, under an entry of its own.
-        if live.get(&self.run_id).is_some_and(|entry| Arc::ptr_eq(&entry.cancel, &self.cancel)) {
-            live.remove(&self.run_id);
+        if let Some((run_id, entry)) = live.remove_entry(&self.header.run_id)
+            && !Arc::ptr_eq(&entry.cancel, &self.cancel)
+        {
+            live.insert(run_id, entry);
         }
         drop(live);
         // A mistake of ours must not leave the run under way with nobody to carry it out.
         if std::thread::panicking()
             && let Some(runtime) = &self.inner.runtime
         {
-            let (inner, run_id) = (Arc::clone(&self.inner), self.run_id.clone());
+            let (inner, run_id) = (Arc::clone(&self.inner), self.header.run_id.clone());
             drop(runtime.spawn(async move { inner.give_up(&run_id).await }));
         }
     }

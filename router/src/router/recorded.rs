@@ -10,11 +10,12 @@ use crate::store::Claim;
 
 /// Returns what is recorded of a request where that differs from what was given.
 pub(super) fn redact(secrets: &Secrets, request: &Request) -> Redacted {
-    let plan: Vec<_> =
-        request.plan().iter().map(|step| secrets.redact_object(step.raw())).collect();
-    let plan = plan.iter().any(Option::is_some).then(|| {
-        let steps = plan.into_iter().zip(request.plan());
-        steps.map(|(redacted, step)| redacted.unwrap_or_else(|| Step::raw(step).clone())).collect()
+    let redacted = |step: &Step| secrets.redact_object(step.raw());
+    let first = request.plan().iter().position(|step| redacted(step).is_some());
+    let plan = first.map(|first| {
+        let (before, rest) = request.plan().split_at(first);
+        let rest = rest.iter().map(|step| redacted(step).unwrap_or_else(|| step.raw().clone()));
+        before.iter().map(|step| step.raw().clone()).chain(rest).collect()
     });
     Redacted { request: secrets.redact_object(request.raw()), plan }
 }

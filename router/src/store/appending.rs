@@ -6,13 +6,14 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::owner::WAITING;
 use super::record::{Append, Claim, Status, Ticket};
-use super::rows::{Counts, Row, insert_run, insert_segment, update_run};
+use super::rows::{Counts, Inserts, Row, update_run};
 use super::schema::MAX_EVENTS;
 use super::{Error, approvals};
 
 /// Writes what was handed over of one run. A run that is begun by it is put into `begun`.
 pub(super) fn append_one(
     transaction: &Transaction<'_>,
+    inserts: &mut Inserts<'_>,
     append: &Append,
     owner_no: i64,
     counts: &mut Counts,
@@ -35,8 +36,7 @@ pub(super) fn append_one(
             refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
         }
         // One more than the largest, which the attic does not have: what replaced it is larger.
-        run_no =
-            insert_run(transaction, &Row { run_no: None, header, progress, origin: None, owner })?;
+        run_no = inserts.run(&Row { run_no: None, header, progress, origin: None, owner })?;
         ticket.0.store(run_no, Ordering::Release);
         begun.push(ticket.clone());
         counts.add(progress.status);
@@ -57,7 +57,7 @@ pub(super) fn append_one(
         }
     }
     approvals::write(transaction, run_no, approvals)?;
-    insert_segment(transaction, run_no, first, *count, body)
+    inserts.segment(run_no, first, *count, body)
 }
 
 fn refuse_taken_key(

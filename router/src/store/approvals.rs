@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, Transaction
 use super::check::Health;
 use super::owner::WAITING;
 use super::record::{ApprovalChange, Log};
-use super::rows::{insert_segment, update_run};
+use super::rows::{Inserts, update_run};
 use super::schema::{self, Layout, MAX_EVENTS};
 use super::{Error, Orphan, Store, owner, reader};
 use crate::approval::{Approval, Decision, Ruling};
@@ -371,7 +371,7 @@ fn append(
     if !update_run(transaction, run_no, seq, &progress, Some(owner_no))? {
         return Err(damaged());
     }
-    insert_segment(transaction, run_no, seq, 1, &body)
+    Inserts::new(transaction)?.segment(run_no, seq, 1, &body)
 }
 
 /// Looks whether the rows say what the events say. Runs from elsewhere have no rows.

@@ -3,7 +3,7 @@
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::record::{Header, Log, Progress, Status};
-use super::rows::{Counts, Row, insert_run, insert_segment};
+use super::rows::{Counts, Inserts, Row};
 use super::{Error, Store, reader};
 use crate::clock::Clock;
 use crate::store::schema::{MAX_EVENTS, POSITION_BITS};
@@ -135,7 +135,8 @@ pub(super) fn insert(
         |row| row.get(0),
     )?;
     let origin = Some(origin.as_str());
-    insert_run(transaction, &Row { run_no: Some(run_no), header, progress, origin, owner })?;
+    let mut inserts = Inserts::new(transaction)?;
+    inserts.run(&Row { run_no: Some(run_no), header, progress, origin, owner })?;
     counts.add(progress.status);
     let (mut first, mut start, mut count) = (0, 0, 0);
     let mut end = 0;
@@ -143,9 +144,9 @@ pub(super) fn insert(
         end += line.len();
         count += 1;
         if end - start >= SEGMENT_BYTES {
-            insert_segment(transaction, run_no, first, count, &body[start..end])?;
+            inserts.segment(run_no, first, count, &body[start..end])?;
             (first, start, count) = (first + count, end, 0);
         }
     }
-    insert_segment(transaction, run_no, first, count, &body[start..end])
+    inserts.segment(run_no, first, count, &body[start..end])
 }

@@ -1,6 +1,6 @@
 //! Writes the rows of runs and their events.
 
-use rusqlite::{Transaction, params};
+use rusqlite::{CachedStatement, Transaction, params};
 
 use super::Error;
 use super::record::{Header, Progress, Status};
@@ -41,16 +41,27 @@ pub(super) struct Row<'a> {
     pub(super) owner: Option<i64>,
 }
 
-/// Inserts a run, and returns its number.
-pub(super) fn insert_run(transaction: &Transaction<'_>, row: &Row<'_>) -> Result<i64, Error> {
-    let Row { run_no, header, progress, origin, owner } = row;
-    transaction
-        .prepare_cached(
+/// The statements that insert, looked up once for all the rows of a transaction.
+pub(super) struct Inserts<'t> {
+    run: CachedStatement<'t>,
+    segment: CachedStatement<'t>,
+}
+
+impl<'t> Inserts<'t> {
+    pub(super) fn new(transaction: &'t Transaction<'_>) -> Result<Self, Error> {
+        let run = transaction.prepare_cached(
             "INSERT INTO runs (run_no, run_id, mode, goal, status, created_at, steps_planned, \
              steps_executed, tools_used, outcome, last_failure_reason, events, head, origin, owner) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-        )?
-        .execute(params![
+        )?;
+        let segment = transaction.prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3)")?;
+        Ok(Self { run, segment })
+    }
+
+    /// Inserts a run, and returns its number.
+    pub(super) fn run(&mut self, row: &Row<'_>) -> Result<i64, Error> {
+        let Row { run_no, header, progress, origin, owner } = row;
+        Ok(self.run.insert(params![
             run_no,
             header.run_id,
             header.mode,
@@ -66,8 +77,27 @@ pub(super) fn insert_run(transaction: &Transaction<'_>, row: &Row<'_>) -> Result
             &progress.head.as_bytes()[..],
             origin,
             owner,
+        ])?)
+    }
+
+    /// Inserts the events of a run from a position on.
+    pub(super) fn segment(
+        &mut self,
+        run_no: i64,
+        first: u64,
+        count: u64,
+        body: &str,
+    ) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        self.segment.execute(params![
+            (run_no << POSITION_BITS) | first.cast_signed(),
+            count.cast_signed(),
+            body
         ])?;
-    Ok(transaction.last_insert_rowid())
+        Ok(())
+    }
 }
 
 /// Brings a run to where it is now. Says whether it was where it should be, and under way.
@@ -98,25 +128,6 @@ pub(super) fn update_run(
             first.cast_signed(),
         ])?;
     Ok(changed == 1)
-}
-
-/// Inserts the events of a run from a position on.
-pub(super) fn insert_segment(
-    transaction: &Transaction<'_>,
-    run_no: i64,
-    first: u64,
-    count: u64,
-    body: &str,
-) -> Result<(), Error> {
-    if count == 0 {
-        return Ok(());
-    }
-    transaction.prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3)")?.execute(params![
-        (run_no << POSITION_BITS) | first.cast_signed(),
-        count.cast_signed(),
-        body
-    ])?;
-    Ok(())
 }
 
 fn tools_text(tools: &[String]) -> String {

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::appending::append_one;
 use super::record::{Append, Status, Ticket};
-use super::rows::Counts;
+use super::rows::{Counts, Inserts};
 use super::schema::MAX_EVENTS;
 use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
 use crate::metrics::Metrics;
@@ -25,10 +25,16 @@ const DOUBT: Duration = Duration::from_secs(5);
 
 /// How long the writer of a store in memory lets appends gather that nobody waits for: many in one transaction cost
 /// far less, and whoever reads is not kept waiting by it.
-const GATHERING: Duration = Duration::from_millis(2);
+const GATHERING: Duration = Duration::from_millis(20);
+
+/// The same while somebody waits to be told of commits.
+const GATHERING_WATCHED: Duration = Duration::from_millis(2);
 
 /// So many appends may be gathered; who comes with more has to wait.
 const MAX_GATHERED: usize = 4096;
+
+/// So much may be gathered; who comes with more has to wait.
+const MAX_GATHERED_BYTES: usize = MAX_BATCH_BYTES;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 type Done = oneshot::Sender<Result<(), Unwritten>>;
@@ -71,7 +77,35 @@ struct Counters {
     /// Is told the number of every run that is over and durable.
     ended: Mutex<Option<Sender<i64>>>,
     /// Appends that nobody waits for, and that are not written yet.
-    gathered: AtomicUsize,
+    gathered: Gathered,
+}
+
+/// How much is gathered, and not written yet.
+#[derive(Debug, Default)]
+struct Gathered {
+    appends: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Gathered {
+    /// Says whether there is no room for more.
+    fn is_full(&self) -> bool {
+        self.appends.load(Ordering::Relaxed) >= MAX_GATHERED
+            || self.bytes.load(Ordering::Relaxed) >= MAX_GATHERED_BYTES
+    }
+
+    /// Adds an append, and says whether there is a whole batch with it.
+    fn add(&self, bytes: usize) -> bool {
+        let appends = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        appends == MAX_BATCH
+            || (before < MAX_GATHERED_BYTES && before + bytes >= MAX_GATHERED_BYTES)
+    }
+
+    fn remove(&self, appends: usize, bytes: usize) {
+        self.appends.fetch_sub(appends, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Counters {
@@ -84,6 +118,11 @@ impl Counters {
             _ => {}
         }
         *failed = error.map(|_| Instant::now());
+    }
+
+    /// Says for how long appends are gathered that nobody waits for.
+    fn gathering(&self) -> Duration {
+        if self.committed.receiver_count() > 0 { GATHERING_WATCHED } else { GATHERING }
     }
 
     /// Tells which runs are over.
@@ -113,12 +152,17 @@ pub(super) struct Writer {
 /// The promise that something will be durable.
 #[derive(Debug)]
 #[must_use = "nothing is durable before this says so"]
-pub struct Receipt(oneshot::Receiver<Result<(), Unwritten>>);
+pub struct Receipt(Option<oneshot::Receiver<Result<(), Unwritten>>>);
 
 impl Receipt {
+    /// Says whether there was nothing to promise: the events are there for all who read.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Says whether it is known by now what became of the events.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.0.is_empty()
+        self.0.as_ref().is_none_or(|answer| !answer.is_empty())
     }
 
     /// Waits until the events are on disk.
@@ -126,7 +170,8 @@ impl Receipt {
     /// # Errors
     /// When they are not.
     pub async fn durable(self) -> Result<(), Unwritten> {
-        self.0.await.unwrap_or(Err(Unwritten { error: Error::Closed, append: None }))
+        let Some(answer) = self.0 else { return Ok(()) };
+        answer.await.unwrap_or(Err(Unwritten { error: Error::Closed, append: None }))
     }
 }
 
@@ -169,7 +214,7 @@ impl Writer {
         let (done, receipt) = oneshot::channel();
         // When the thread is gone, the receipt says so.
         drop(self.send(Message::Append { append: Box::new(append), done: Some(done) }));
-        Receipt(receipt)
+        Receipt(Some(receipt))
     }
 
     /// Hands over events of a store in memory, of which nothing outlasts this process anyway, and does not wait for
@@ -177,16 +222,19 @@ impl Writer {
     pub(super) fn append_behind(&self, append: Append) -> Receipt {
         let gathered = &self.counters.gathered;
         let certain = append.claim.is_none() && append.progress.events <= MAX_EVENTS;
-        if !certain || gathered.load(Ordering::Relaxed) >= MAX_GATHERED || self.is_failing() {
+        if !certain || gathered.is_full() || self.is_failing() {
             return self.append(append);
         }
-        gathered.fetch_add(1, Ordering::Relaxed);
-        let (done, receipt) = oneshot::channel();
-        let sent = self.messages.send(Message::Append { append: Box::new(append), done: None });
-        if sent.is_ok() {
-            tell(done, Ok(()));
+        let whole = gathered.add(append.body.len());
+        let message = Message::Append { append: Box::new(append), done: None };
+        if self.messages.send(message).is_err() {
+            // The thread is gone, and the receipt says so.
+            return Receipt(Some(oneshot::channel().1));
         }
-        Receipt(receipt)
+        if whole {
+            self.rouse.unpark();
+        }
+        Receipt(None)
     }
 
     /// Appends on this thread if nobody else is writing, which saves waking up the other; else hands it
@@ -194,8 +242,8 @@ impl Writer {
     pub(super) fn append_here(&self, append: Append) -> Receipt {
         let Ok(mut desk) = self.desk.try_lock() else { return self.append(append) };
         let (done, receipt) = oneshot::channel();
-        desk.commit(vec![(append, Some(done))]);
-        Receipt(receipt)
+        desk.commit(vec![(Box::new(append), Some(done))]);
+        Receipt(Some(receipt))
     }
 
     /// Hands over what must be written as soon as that is possible again.
@@ -240,7 +288,10 @@ impl Writer {
     }
 
     pub(super) fn committed(&self) -> watch::Receiver<()> {
-        self.counters.committed.subscribe()
+        let told = self.counters.committed.subscribe();
+        // What is gathered now is not kept from them for longer than what comes.
+        self.rouse.unpark();
+        told
     }
 
     /// Returns who is told which runs are over, in the place of who was told before.
@@ -279,10 +330,10 @@ struct Desk {
     counters: Arc<Counters>,
     metrics: Metrics,
     /// Appends nobody waits for any more, and which must not be lost.
-    owed: Vec<Append>,
+    owed: Vec<Box<Append>>,
 }
 
-type Waiting = (Append, Option<Done>);
+type Waiting = (Box<Append>, Option<Done>);
 
 fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
@@ -316,22 +367,26 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
             }
             Message::Owed(append) => {
                 let mut desk = lock(desk);
-                desk.owed.push(*append);
+                desk.owed.push(append);
                 desk.commit(Vec::new());
             }
             Message::Append { append, done } => {
-                let mut batch = vec![(*append, done)];
+                let mut batch = vec![(append, done)];
                 next = fill(&mut batch, inbox);
                 // Whoever hands something over after this look rouses the thread, also before it sleeps.
                 if next.is_none() && batch.iter().all(|(_, done)| done.is_none()) {
-                    std::thread::park_timeout(GATHERING);
+                    let gathering = lock(desk).counters.gathering();
+                    std::thread::park_timeout(gathering);
                 }
                 // What arrives while another thread writes belongs to the same commit.
                 let mut desk = lock(desk);
                 next = next.or_else(|| fill(&mut batch, inbox));
-                let gathered = batch.iter().filter(|(_, done)| done.is_none()).count();
+                let gathered = batch.iter().filter(|(_, done)| done.is_none());
+                let (appends, bytes) = gathered.fold((0, 0), |(appends, bytes), (append, _)| {
+                    (appends + 1, bytes + append.body.len())
+                });
                 desk.commit(batch);
-                desk.counters.gathered.fetch_sub(gathered, Ordering::Relaxed);
+                desk.counters.gathered.remove(appends, bytes);
             }
         }
     }
@@ -344,7 +399,7 @@ fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> 
         match inbox.try_recv().ok()? {
             Message::Append { append, done } => {
                 bytes += append.body.len();
-                batch.push((*append, done));
+                batch.push((append, done));
             }
             other => return Some(other),
         }
@@ -355,8 +410,8 @@ fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> 
 impl Desk {
     /// Commits what is owed and a batch, and tells who waits.
     fn commit(&mut self, batch: Vec<Waiting>) {
-        let owed = std::mem::take(&mut self.owed).into_iter().map(|append| (append, None));
-        let all: Vec<Waiting> = owed.chain(batch).collect();
+        let mut all = batch;
+        all.splice(..0, std::mem::take(&mut self.owed).into_iter().map(|append| (append, None)));
         if all.is_empty() {
             return;
         }
@@ -386,7 +441,7 @@ impl Desk {
         for (append, done) in all {
             match done {
                 Some(done) => {
-                    let append = Some(Box::new(append));
+                    let append = Some(append);
                     tell(done, Err(Unwritten { error: error.clone(), append }));
                 }
                 None if error.is_passing() => self.owed.push(append),
@@ -419,9 +474,11 @@ impl Desk {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut counts = Counts::default();
+        let mut inserts = Inserts::new(&transaction)?;
         for (append, _) in all {
-            append_one(&transaction, append, owner_no, &mut counts, begun)?;
+            append_one(&transaction, &mut inserts, append, owner_no, &mut counts, begun)?;
         }
+        drop(inserts);
         counts.write(&transaction)?;
         transaction.commit()?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::loader::{Confined, Description};
 pub(crate) struct Answered {
     pub(crate) text: String,
     /// What the router knows of an execution of its own besides.
-    pub(crate) report: Option<Report>,
+    pub(crate) report: Option<Box<Report>>,
 }
 
 impl From<String> for Answered {
@@ -26,7 +26,7 @@ impl From<String> for Answered {
 
 impl From<envoy::Answered> for Answered {
     fn from(answered: envoy::Answered) -> Self {
-        Self { text: answered.text, report: Some(answered.report) }
+        Self { text: answered.text, report: Some(Box::new(answered.report)) }
     }
 }
 
