@@ -10,7 +10,7 @@ const SHORT: usize = 16;
 pub(crate) struct Distinct {
     list: Vec<String>,
     /// The same texts, once there are many.
-    index: Option<Box<HashSet<String>>>,
+    index: HashSet<String>,
 }
 
 impl Distinct {
@@ -21,9 +21,10 @@ impl Distinct {
                 return false;
             }
         } else {
-            let index =
-                self.index.get_or_insert_with(|| Box::new(self.list.iter().cloned().collect()));
-            if !index.insert(text.to_owned()) {
+            if self.index.is_empty() {
+                self.index.extend(self.list.iter().cloned());
+            }
+            if !self.index.insert(text.to_owned()) {
                 return false;
             }
         }

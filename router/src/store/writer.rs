@@ -330,7 +330,7 @@ struct Desk {
     counters: Arc<Counters>,
     metrics: Metrics,
     /// Appends nobody waits for any more, and which must not be lost.
-    owed: Vec<Box<Append>>,
+    owed: Vec<Append>,
 }
 
 type Waiting = (Box<Append>, Option<Done>);
@@ -367,7 +367,7 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
             }
             Message::Owed(append) => {
                 let mut desk = lock(desk);
-                desk.owed.push(append);
+                desk.owed.push(*append);
                 desk.commit(Vec::new());
             }
             Message::Append { append, done } => {
@@ -409,9 +409,9 @@ fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> 
 
 impl Desk {
     /// Commits what is owed and a batch, and tells who waits.
-    fn commit(&mut self, batch: Vec<Waiting>) {
-        let mut all = batch;
-        all.splice(..0, std::mem::take(&mut self.owed).into_iter().map(|append| (append, None)));
+    fn commit(&mut self, mut all: Vec<Waiting>) {
+        let owed = std::mem::take(&mut self.owed).into_iter();
+        all.splice(..0, owed.map(|append| (Box::new(append), None)));
         if all.is_empty() {
             return;
         }
@@ -444,7 +444,7 @@ impl Desk {
                     let append = Some(append);
                     tell(done, Err(Unwritten { error: error.clone(), append }));
                 }
-                None if error.is_passing() => self.owed.push(append),
+                None if error.is_passing() => self.owed.push(*append),
                 None => {
                     let run_id = &append.header.run_id;
                     tracing::error!(run_id, %error, "events of a run cannot be recorded");
