@@ -15,7 +15,7 @@ use crate::mcp::{Asker, Handler};
 
 /// What is answered to a call.
 pub(super) enum Answer {
-    Message(ServerJsonRpcMessage),
+    Message(Box<ServerJsonRpcMessage>),
     /// Who took a request back gets no answer to it.
     None,
     /// Its caller is to be asked something.
@@ -44,7 +44,7 @@ impl Kept {
             drop(asked);
             match (gone.is_cancelled(), answer) {
                 (true, _) => Answer::None,
-                (false, Some(message)) => Answer::Message(message),
+                (false, Some(message)) => Answer::Message(Box::new(message)),
                 (false, None) => Answer::ByLibrary(direct.id),
             }
         };
