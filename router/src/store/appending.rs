@@ -132,4 +132,19 @@ mod tests {
         written(append(&ticket, "a", 1)).unwrap();
         assert_eq!(store.log("a").unwrap().unwrap().lines().count(), 2);
     }
+    #[test]
+    fn whatever_is_gathered_is_there_for_who_reads() {
+        let store = Store::in_memory().unwrap();
+        let body = format!("{{\"text\":\"{}\"}}\n", "x".repeat(8192));
+        // More than may be gathered, by number and by size.
+        let names: Vec<String> = (0..6000).map(|number| format!("r{number}")).collect();
+        for name in &names {
+            let append = Append { body: body.clone(), ..append(&Ticket::default(), name, 0) };
+            drop(store.append_here(append).unwrap());
+        }
+        for name in &names {
+            assert_eq!(store.log(name).unwrap().unwrap().bodies, [body.as_str()], "{name}");
+        }
+        assert!(store.work().commits < 6000, "nothing was gathered");
+    }
 }
