@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::BoxBody;
 use rmcp::model::RequestId;
@@ -240,8 +241,12 @@ impl Drop for Place {
     }
 }
 
-/// Lets a body keep a session open until it is at its end, or nobody reads it any more.
+/// Lets a body keep a session open until it is at its end, or nobody reads it any more. One that is there as a whole is
+/// at its end already, and keeps its length.
 pub(super) fn held(body: BoxBody<Bytes, Infallible>, open: Open) -> BoxBody<Bytes, Infallible> {
+    if body.size_hint().exact().is_some() {
+        return body;
+    }
     let body = body.map_frame(move |frame| {
         let _open = &open;
         frame

@@ -96,6 +96,7 @@ fn a_call_of_a_session_is_answered_at_once_or_on_a_stream() {
     let greet = json!({ "name": "greet", "arguments": { "name": "Ada" } });
     let quick = session.ask("tools/call", &greet).begin().response();
     assert_eq!(quick.header("content-type"), Some("application/json"));
+    assert_eq!(quick.header("content-length"), Some(quick.body.len().to_string().as_str()));
     assert!(quick.json()["result"]["resultType"].is_null(), "{quick:?}");
     let mut slow = session.ask("tools/call", &json!({ "name": "hold", "arguments": {} })).begin();
     let head = slow.head();
