@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{ADAPTERS, Session, answer, meta, modern, plain, read, runs};
+use super::support::{ADAPTERS, Session, answer, heard, meta, modern, plain, read, runs};
 use crate::daemon::support::{Daemon, until};
 
 /// Tools that fail in one way each.
@@ -109,6 +109,18 @@ fn a_call_of_a_session_is_answered_at_once_or_on_a_stream() {
     let message: Value = serde_json::from_str(&message).unwrap();
     assert_eq!(message["id"], 7);
     assert!(message["result"]["structuredContent"].is_object(), "{message}");
+}
+
+#[test]
+fn a_session_that_wants_to_hear_hears() {
+    let daemon = Daemon::start(ADAPTERS, &[]);
+    let session = Session::open(&daemon, "apply");
+    let mut stream = session.stream();
+    let level = answer(&session.ask("logging/setLevel", &json!({ "level": "debug" })));
+    assert!(level["result"].is_object(), "{level}");
+    let call = json!({ "name": "test_tool_with_logging", "arguments": {} });
+    assert!(answer(&session.ask("tools/call", &call))["result"].is_object());
+    heard(&mut stream, "notifications/message");
 }
 
 #[test]
