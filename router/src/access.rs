@@ -34,15 +34,25 @@ pub const FILE_NAME: &str = "tokens.json";
 pub struct Bearer {
     /// Who it is, as the law and the record see it.
     pub caller: Arc<Caller>,
-    /// What the bearer may do.
-    pub scope: Scope,
 }
 
 impl Bearer {
     /// Returns the bearer on a listener that asks for no token.
     #[must_use]
     pub fn local() -> Self {
-        Self { caller: Arc::new(Caller::local()), scope: Scope::Admin }
+        Self::local_with(Scope::Admin)
+    }
+
+    /// Returns the bearer on a channel that asks for no token and allows only a scope.
+    #[must_use]
+    pub fn local_with(scope: Scope) -> Self {
+        Self { caller: Arc::new(Caller { scope, ..Caller::local() }) }
+    }
+
+    /// Returns what the bearer may do.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.caller.scope
     }
 
     /// Takes from a bearer with a role what would let it lift the role: an administrator changes the
@@ -50,7 +60,8 @@ impl Bearer {
     #[must_use]
     pub fn bounded(mut self) -> Self {
         if self.caller.role.is_some() {
-            self.scope = self.scope.min(Scope::Apply);
+            let caller = Arc::make_mut(&mut self.caller);
+            caller.scope = caller.scope.min(Scope::Apply);
         }
         self
     }
@@ -58,7 +69,7 @@ impl Bearer {
     /// Says whether the bearer may do what needs a scope.
     #[must_use]
     pub fn may(&self, needed: Scope) -> bool {
-        self.scope.includes(needed)
+        self.scope().includes(needed)
     }
 
     /// Lets pass a bearer who may do what needs a scope.
@@ -69,16 +80,16 @@ impl Bearer {
         if self.may(needed) {
             Ok(())
         } else {
-            Err(Denial::ScopeMissing { needed, has: self.scope })
+            Err(Denial::ScopeMissing { needed, has: self.scope() })
         }
     }
 }
 
 impl From<&Token> for Bearer {
     fn from(token: &Token) -> Self {
-        let caller =
-            Caller { name: token.name.clone(), token_id: Some(token.id.clone()), role: token.role };
-        Self { caller: Arc::new(caller), scope: token.scope }
+        let Token { id, name, scope, role, .. } = token;
+        let (name, token_id) = (name.clone(), Some(id.clone()));
+        Self { caller: Arc::new(Caller { name, token_id, role: *role, scope: *scope }) }
     }
 }
 
@@ -91,7 +102,7 @@ mod tests {
     fn a_bearer_may_what_the_scope_includes() {
         let local = Bearer::local();
         assert!(Scope::ALL.into_iter().all(|scope| local.may(scope)));
-        let reader = Bearer { scope: Scope::Read, ..local };
+        let reader = Bearer::local_with(Scope::Read);
         assert_eq!(reader.require(Scope::Read), Ok(()));
         let denial = reader.require(Scope::Apply).unwrap_err();
         assert_eq!(denial, Denial::ScopeMissing { needed: Scope::Apply, has: Scope::Read });
@@ -100,8 +111,8 @@ mod tests {
     #[test]
     fn a_role_bounds_the_scope() {
         let bounded = |scope, role| {
-            let caller = Arc::new(Caller { role, ..Caller::local() });
-            Bearer { caller, scope }.bounded().scope
+            let caller = Arc::new(Caller { role, scope, ..Caller::local() });
+            Bearer { caller }.bounded().scope()
         };
         assert_eq!(bounded(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
         assert_eq!(bounded(Scope::Apply, Some(Role::Scout)), Scope::Apply);

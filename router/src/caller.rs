@@ -1,5 +1,6 @@
 //! Who asked for a run, as far as the law and the record care.
 
+use crate::access::Scope;
 use crate::json::{Object, Value};
 use crate::role::Role;
 
@@ -12,6 +13,8 @@ pub struct Caller {
     pub token_id: Option<String>,
     /// What may be done in this name; none means that no role narrows it.
     pub role: Option<Role>,
+    /// The scope of the token, or of the listener that asks for none.
+    pub scope: Scope,
 }
 
 impl Caller {
@@ -21,13 +24,13 @@ impl Caller {
     /// Returns the caller of a listener that asks for no token.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: Self::LOCAL.to_owned(), token_id: None, role: None }
+        Self { name: Self::LOCAL.to_owned(), token_id: None, role: None, scope: Scope::Admin }
     }
 
     /// Returns the form that is recorded.
     #[must_use]
     pub fn to_json(&self) -> Object {
-        let mut object = Object::with_capacity(3);
+        let mut object = Object::with_capacity(4);
         object.insert("name", self.name.as_str());
         if let Some(token_id) = &self.token_id {
             object.insert("token_id", token_id.as_str());
@@ -35,10 +38,12 @@ impl Caller {
         if let Some(role) = self.role {
             object.insert("role", role.name());
         }
+        object.insert("scope", self.scope.name());
         object
     }
 
-    /// Reads what was recorded. A role that is not known here must not be taken for none.
+    /// Reads a recorded caller. An unknown role or scope makes the caller unknown; a record of an older version, which
+    /// has no scope, never stands for an administrator.
     #[must_use]
     pub fn read(object: &Object) -> Option<Self> {
         let text = |key: &str| object.get(key).and_then(Value::as_str);
@@ -46,10 +51,15 @@ impl Caller {
             None => None,
             Some(role) => Some(role.as_str().and_then(Role::from_name)?),
         };
+        let scope = match object.get("scope") {
+            None => Scope::Apply,
+            Some(scope) => scope.as_str().and_then(Scope::from_name)?,
+        };
         Some(Self {
             name: text("name")?.to_owned(),
             token_id: text("token_id").map(str::to_owned),
             role,
+            scope,
         })
     }
 }
@@ -64,12 +74,18 @@ mod tests {
             name: "ci".to_owned(),
             token_id: Some("abc".to_owned()),
             role: Some(Role::Scout),
+            scope: Scope::Run,
         };
         for caller in [Caller::local(), scout.clone()] {
             assert_eq!(Caller::read(&caller.to_json()), Some(caller));
         }
-        let mut unknown = scout.to_json();
-        unknown.insert("role", "king");
-        assert_eq!(Caller::read(&unknown), None);
+        for (key, value) in [("role", "king"), ("scope", "everything")] {
+            let mut unknown = scout.to_json();
+            unknown.insert(key, value);
+            assert_eq!(Caller::read(&unknown), None, "{key}");
+        }
+        let mut older = Caller::local().to_json();
+        older.remove("scope");
+        assert_eq!(Caller::read(&older).unwrap().scope, Scope::Apply);
     }
 }

@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_about_what_a_role_forbids() {
-        let scout = Caller { name: "s".to_owned(), token_id: None, role: Some(Role::Scout) };
+        let scout = Caller { name: "s".to_owned(), role: Some(Role::Scout), ..Caller::local() };
         let mut law = Law { rules: vec![rule(Effect::Approve)], ..Law::default() };
         assert_eq!(law.judge(Some(&scout), ACT).unwrap_err().code, "ROLE_REFUSED");
         law.classes.insert(key(), ActionClass::DataLookup);
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(law.judge(None, ACT), Ok(ask(1)));
         law.offers = offering("shop.");
         assert_eq!(law.judge(None, ACT).unwrap_err().code, "PERMISSION_DENIED");
-        let envoy = Caller { name: "e".to_owned(), token_id: None, role: Some(Role::Envoy) };
+        let envoy = Caller { name: "e".to_owned(), role: Some(Role::Envoy), ..Caller::local() };
         law.rules.clear();
         assert_eq!(law.judge(Some(&envoy), ACT).unwrap_err().code, "ROLE_REFUSED");
         law.unknown.insert("shop".to_owned(), "it sleeps".to_owned());

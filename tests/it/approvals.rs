@@ -114,7 +114,8 @@ fn rule(effect: Effect, method: &str) -> Rule {
 
 /// A request by a token of this name, whose id is the name too.
 fn by(name: &str, request: &Value) -> Submission {
-    let caller = Caller { name: name.to_owned(), token_id: Some(name.to_owned()), role: None };
+    let caller =
+        Caller { name: name.to_owned(), token_id: Some(name.to_owned()), ..Caller::local() };
     Submission::from(Request::parse(request.to_string().as_bytes()).unwrap()).by(Arc::new(caller))
 }
 

@@ -60,7 +60,7 @@ pub(super) fn run(
         let recovering = service.clone();
         drop(tokio::spawn(async move { recovering.recover().await }));
         drop(tokio::spawn(service::watch(service.clone())));
-        let bearer = Bearer { scope: arguments.scope, ..Bearer::local() };
+        let bearer = Bearer::local_with(arguments.scope);
         let served = tokio::select! {
             served = mcp::serve_stdio(&service, bearer) => served,
             stopped = stopped() => stopped,

@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn caller() -> Caller {
-        Caller { name: "ci".to_owned(), token_id: Some("t".to_owned()), role: None }
+        Caller { name: "ci".to_owned(), token_id: Some("t".to_owned()), ..Caller::local() }
     }
 
     /// An approval of this call that was granted, and ends in a moment.

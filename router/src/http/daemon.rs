@@ -77,7 +77,7 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
 
 fn you(context: &Context) -> Object {
     let mut you = context.bearer.caller.to_json();
-    you.insert("scope", context.bearer.scope.name());
+    you.insert("scope", context.bearer.scope().name());
     you
 }
 

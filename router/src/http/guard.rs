@@ -314,7 +314,7 @@ fn identify(
     guarded.map_err(|refused| anonymous(refused.into()))?;
     let needed = match route.access {
         // Nobody looks at who asks for what is public.
-        Access::Public => return Ok(Bearer { scope: Scope::Read, ..Bearer::local() }),
+        Access::Public => return Ok(Bearer::local_with(Scope::Read)),
         Access::Scope(scope) => scope,
     };
     let bearer = if peer.tokens {

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_a_role_and_a_class_is_as_the_table_says() {
-        let callers = |role| Caller { name: "c".to_owned(), token_id: None, role: Some(role) };
+        let callers = |role| Caller { name: "c".to_owned(), role: Some(role), ..Caller::local() };
         for role in Role::ALL {
             for class in ActionClass::ALL {
                 let mut law = Law::default();

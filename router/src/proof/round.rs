@@ -55,7 +55,8 @@ impl Round<'_> {
             let mut submission = Submission::from(request).named(task_id);
             if let Some(role) = caller {
                 let name = format!("proof-{}", role.name());
-                submission = submission.by(Arc::new(Caller { name, token_id: None, role: caller }));
+                submission =
+                    submission.by(Arc::new(Caller { name, role: caller, ..Caller::local() }));
             }
             // What came of it is told by its evidence, a failure too.
             match router.run_blocking(submission) {

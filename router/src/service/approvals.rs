@@ -25,7 +25,7 @@ impl Service {
         let decider = Decider {
             name: bearer.caller.name.clone(),
             token_id: bearer.caller.token_id.clone(),
-            admin: bearer.scope.includes(Scope::Admin),
+            admin: bearer.scope().includes(Scope::Admin),
         };
         let decided = match self.caller_gone(approval_id, answer).await? {
             Some(refusal) => Err(refusal.into()),
