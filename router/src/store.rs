@@ -13,6 +13,7 @@ mod chain;
 mod check;
 mod error;
 mod import;
+mod key;
 mod open;
 mod orphan;
 mod owner;
@@ -27,7 +28,7 @@ mod takeover;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -44,6 +45,7 @@ pub use backup::{backup, restore};
 pub use check::{Finding, Health};
 pub use error::Error;
 pub use import::{Conflict, Imported, NewRun, Replaced};
+pub use key::StoreKey;
 pub use orphan::Orphan;
 pub use owner::{Identity, Life};
 pub use record::{
@@ -79,6 +81,7 @@ struct Shared {
     file: Option<(u64, u64)>,
     layout: Layout,
     busy: Duration,
+    key: OnceLock<StoreKey>,
 }
 
 /// How a store works.
@@ -242,6 +245,7 @@ impl Store {
             path,
             layout: Layout::Ours(schema::VERSION),
             busy,
+            key: OnceLock::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -265,6 +269,7 @@ impl Store {
             file: open::file(path),
             layout,
             busy: BUSY_TIMEOUT,
+            key: OnceLock::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 5;
+pub(super) const VERSION: i64 = 6;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -47,7 +47,7 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -254,6 +254,30 @@ BEGIN SELECT raise(ABORT, 'seals are append-only'); END;
 
 CREATE TRIGGER seals_are_not_removed BEFORE DELETE ON seals
 BEGIN SELECT raise(ABORT, 'seals are append-only'); END;
+";
+
+/// Callers: the token of each run, answers held for their caller, and the identity of the store.
+const VERSION_6: &str = "
+ALTER TABLE runs ADD COLUMN token_id TEXT;
+CREATE INDEX runs_by_token ON runs (token_id, run_no) WHERE token_id IS NOT NULL;
+
+-- Encrypted; removed when fetched or expired.
+CREATE TABLE held_answers (
+    run_id TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    answer BLOB NOT NULL,
+    PRIMARY KEY (run_id, step)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX held_answers_by_expiry ON held_answers (expires_at);
+
+-- One row: the file that this store was when it was created or adopted last.
+CREATE TABLE identity (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    store_id TEXT NOT NULL,
+    inode INTEGER NOT NULL,
+    born TEXT NOT NULL
+) STRICT;
 ";
 
 /// Says what a file is, without changing it.
