@@ -34,6 +34,7 @@ pub use tool::{TOOLS, Tool};
 pub use watchman::Watchman;
 
 use crate::bundle::{self, ImportOptions, Imported};
+use crate::caller::CallerCheck;
 use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::desk::Desks;
 use crate::gate::Witness;
@@ -100,6 +101,7 @@ pub struct App {
     ears: Ears,
     metrics: Metrics,
     witness: Witness,
+    caller_check: CallerCheck,
     watchman: Watchman,
     listeners: Listeners,
     desks: Desks,
@@ -165,6 +167,7 @@ impl App {
             ears,
             metrics,
             witness: Witness::default(),
+            caller_check: CallerCheck::default(),
             watchman,
             listeners,
             desks,
@@ -207,6 +210,12 @@ impl App {
     #[must_use]
     pub const fn witness(&self) -> &Witness {
         &self.witness
+    }
+
+    /// Returns the check of the callers of runs under way.
+    #[must_use]
+    pub const fn caller_check(&self) -> &CallerCheck {
+        &self.caller_check
     }
 
     /// Returns who hears of catalogues and resources that change.
@@ -464,6 +473,7 @@ impl App {
             law: fleet.law.clone(),
             metrics: self.metrics.clone(),
             witness: self.witness.clone(),
+            caller_check: self.caller_check.clone(),
             listeners: self.listeners.clone(),
             desks: self.desks.clone(),
             keeper: lock(&self.sealing).as_ref().map(|sealing| Arc::clone(&sealing.keeper)),

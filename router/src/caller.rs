@@ -1,5 +1,10 @@
 //! Who asked for a run, as far as the law and the record care.
 
+mod check;
+
+pub use check::{CallerCheck, Revocation, ValidCaller};
+pub(crate) use check::CheckedCaller;
+
 use crate::access::Scope;
 use crate::json::{Object, Value};
 use crate::role::Role;
@@ -25,6 +30,12 @@ impl Caller {
     #[must_use]
     pub fn local() -> Self {
         Self { name: Self::LOCAL.to_owned(), token_id: None, role: None, scope: Scope::Admin }
+    }
+
+    /// Compares the identities of two callers; role and scope may have changed in between.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.token_id == other.token_id && self.name == other.name
     }
 
     /// Returns the form that is recorded.

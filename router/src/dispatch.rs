@@ -8,6 +8,9 @@ mod judging;
 mod resuming;
 mod retrieved;
 mod retrieving;
+mod revocation;
+mod rules;
+mod slot;
 mod stepping;
 
 use std::sync::{Arc, OnceLock};
@@ -17,9 +20,11 @@ use nexus_router_sdk::{ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
 
 pub(crate) use resuming::Obstacle;
+pub(crate) use rules::RulesInForce;
+use revocation::CallerState;
 
 use crate::approval::Approval;
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerCheck};
 use crate::desk::Desks;
 use crate::event::{Failure, Payload, Place, PlanSource};
 use crate::evidence::{Keeper, Planned};
@@ -39,16 +44,22 @@ use crate::store;
 use crate::trace::TraceContext;
 
 /// What a run needs from its surroundings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) registry: Arc<Registry>,
     pub(crate) secrets: Secrets,
-    pub(crate) law: Law,
+    pub(crate) law: Arc<Law>,
+    /// The rules in force now, which may be newer.
+    pub(crate) rules: Arc<RulesInForce>,
+    /// The version of the rules here.
+    pub(crate) rules_version: u64,
+    /// Checks callers again before each step.
+    pub(crate) caller_check: CallerCheck,
     pub(crate) metrics: Metrics,
     pub(crate) witness: Witness,
     pub(crate) listeners: Listeners,
     pub(crate) desks: Desks,
-    pub(crate) host: Host,
+    pub(crate) host: Arc<Host>,
     /// Who keeps evidence of what is done in a role.
     pub(crate) keeper: Option<Arc<Keeper>>,
 }
@@ -91,6 +102,7 @@ pub(crate) struct Execution {
     failure: Option<Failure>,
     cancelled: Arc<Cancel>,
     origin: Origin,
+    caller_state: CallerState,
     /// What a person was asked last about the step that is open, and what they said.
     approval: Option<Approval>,
     /// For how long the run was under way before it waited for a person.
@@ -179,6 +191,7 @@ impl Execution {
             failure: None,
             cancelled,
             origin,
+            caller_state: CallerState::default(),
             approval: None,
             before: Duration::ZERO,
             since: Instant::now(),
@@ -242,6 +255,7 @@ impl Execution {
         // Waiting for a person takes nothing of the time of a run.
         self.since = Instant::now();
         let end = self.timeout.map(|timeout| self.since + timeout.saturating_sub(self.before));
+        let mut refreshed: Option<Box<Surroundings>> = None;
         // Only a run that is taken up again has one; every other is as small as it can be without that.
         if self.recorder.run().open_step().is_some()
             && Box::pin(self.finish_open_step(around, &selection, end)).await? == Pace::Waits
@@ -252,7 +266,7 @@ impl Execution {
             if let Some(failure) = self.bug() {
                 return Ok(Course::Over(Some(failure)));
             }
-            if let Some(failure) = self.given_up(end) {
+            if let Some(failure) = self.given_up(end).or_else(|| self.revoked()) {
                 return Ok(Course::Over(Some(failure)));
             }
             let failed = self.failure_of_steps();
@@ -262,6 +276,15 @@ impl Execution {
             let index = self.recorder.run().steps_started();
             if index >= self.plan.len() {
                 return Ok(Course::Over(failed));
+            }
+            if let Some(newer) = refreshed.as_deref().unwrap_or(around).refreshed() {
+                // Evidence names the classes in force.
+                self.planned = OnceLock::new();
+                refreshed = Some(newer);
+            }
+            let around = refreshed.as_deref().unwrap_or(around);
+            if let Err(revocation) = self.check_caller(around) {
+                return Ok(Course::Over(Some(revocation::failure(&revocation))));
             }
             self.recorder.look_after().await?;
             let step_id = Arc::clone(&self.recorder.run().plan()[index]);

@@ -1,5 +1,7 @@
 //! Carries out what the gate permits: one call, in its turn, within its time.
 
+mod seat;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 use nexus_router_sdk::{AdapterError, code};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot::{self, error::TryRecvError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 
 use crate::evidence::Report;
 use crate::gate::Permit;
@@ -17,6 +19,7 @@ use crate::loader::{self, Adapter, Started};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::trace::TraceContext;
+pub(crate) use seat::{CallSeat, SeatQueue};
 
 /// Calls that an adapter carries out at once when each of them needs a thread.
 const BLOCKING_CALLS: usize = 64;
@@ -157,39 +160,26 @@ impl Host {
         patience.time_from(Instant::now(), limit.unwrap_or(CallLimits::default().timeout))
     }
 
-    /// Makes the call, and uses up the permit. `slow` is told when the call takes its time.
+    /// Takes a free seat of an adapter, or a place in the queue for one.
+    pub(crate) fn take_seat(&self, adapter_id: &str) -> Result<CallSeat, SeatQueue> {
+        let waits = self.metrics.call_waits(adapter_id);
+        match self.seats.get(adapter_id) {
+            None => Ok(CallSeat::unlimited(waits)),
+            Some(seats) => CallSeat::take(&seats.free, waits, seats.timeout),
+        }
+    }
+
+    /// Makes the call in its seat, and uses up the permit. `slow` is told when the call takes its time.
     pub(crate) async fn call(
         &self,
         permit: Permit<'_>,
+        seat: CallSeat,
         patience: Patience<'_>,
         slow: impl FnOnce(),
     ) -> Answered {
-        // A semaphore serves in the order of arrival, so a long run does not starve a short one.
-        let asked = Instant::now();
-        let waits = self.metrics.call_waits(permit.adapter().adapter_id());
-        let seats = self.seats.get(permit.adapter().adapter_id());
-        let limit = seats.map_or(CallLimits::default().timeout, |seats| seats.timeout);
-        let time = patience.time_from(asked, limit);
-        let seat = match seats {
-            Some(seats) => {
-                let seat = match Arc::clone(&seats.free).try_acquire_owned() {
-                    Ok(seat) => Ok(seat),
-                    // The future of a call that need not wait is the smaller for it.
-                    Err(_) => Box::pin(wait_for_seat(seats, time, patience)).await,
-                };
-                match seat {
-                    Ok(seat) => Some(seat),
-                    Err(why) => {
-                        return Answered { answer: Err(why), time: asked.elapsed(), report: None };
-                    }
-                }
-            }
-            None => None,
-        };
         // Waiting for a seat does not shorten the call; only the run's own time goes on.
-        let begun = waits.begins();
         let from = Instant::now();
-        let time = patience.time_from(from, limit);
+        let time = self.time_of(permit.adapter().adapter_id(), patience);
         let request = request_text(&permit, patience, time);
         let adapter = permit.adapter().clone();
         drop(permit);
@@ -197,7 +187,6 @@ impl Host {
         let done = move |text| {
             // The seat is free when the adapter is done, not when the caller stops waiting.
             drop(seat);
-            drop(begun);
             drop(answer.send(text));
         };
         let started = if adapter.blocks() {
@@ -231,27 +220,6 @@ impl Patience<'_> {
     fn time_from(&self, now: Instant, limit: Duration) -> Duration {
         let remaining = self.run.map(|end| end.saturating_duration_since(now));
         self.step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX))
-    }
-}
-
-/// Waits for a seat as long as for a call: whoever holds the seats may never let go of them.
-async fn wait_for_seat(
-    seats: &Seats,
-    time: Duration,
-    patience: Patience<'_>,
-) -> Result<OwnedSemaphorePermit, AdapterError> {
-    let nothing = serde_json::json!({ "called": false });
-    tokio::select! {
-        seat = Arc::clone(&seats.free).acquire_owned() => {
-            seat.map_err(|_| AdapterError::bug("the router is closed").details(nothing))
-        }
-        () = tokio::time::sleep(time.min(FOREVER)) => {
-            let message = "all calls that the adapter carries out at once are under way";
-            let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            let error = AdapterError::operational(code::TIMEOUT, message).details(nothing);
-            Err(error.details(serde_json::json!({ "timeout_ms": timeout_ms })))
-        }
-        () = patience.cancelled.notified() => Err(cancelled().details(nothing)),
     }
 }
 

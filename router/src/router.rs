@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
-use crate::dispatch::{Broken, Cancel, Execution, Origin, Surroundings};
+use crate::dispatch::{Broken, Cancel, Execution, Origin, RulesInForce, Surroundings};
 use crate::host::{Host, SeatLimits};
 use crate::outcome::Outcome;
 use crate::recorder::{Commits, Recorder};
@@ -61,7 +61,7 @@ pub struct Router {
 struct Inner {
     store: Store,
     clock: Clock,
-    /// Replaced as a whole; a run keeps to what it began with.
+    /// Replaced as a whole. A run keeps the adapters that it began with; rules are read before each step.
     around: RwLock<Arc<Surroundings>>,
     places: Places,
     live: Mutex<HashMap<String, live::Entry>>,
@@ -122,7 +122,8 @@ impl Router {
     }
 
     /// Puts other adapters, secrets, limits and another law in the place of the present ones. Runs that are
-    /// under way keep to what they began with. The clock and the threads stay.
+    /// under way keep their adapters and limits; the law and the secrets apply from their next step. The clock
+    /// and the threads stay.
     ///
     /// # Errors
     /// When the default adapter is not registered. Then nothing was changed.
@@ -131,8 +132,8 @@ impl Router {
         let Some(runtime) = &self.inner.runtime else { return Ok(()) };
         let limit = options.runs_in_flight;
         let before = self.inner.around();
-        let around = surroundings(runtime.handle(), registry, options, Some(&before.host));
         let mut place = self.inner.around.write().unwrap_or_else(PoisonError::into_inner);
+        let around = surroundings(runtime.handle(), registry, options, Some(&before));
         *place = Arc::new(around);
         drop(place);
         self.inner.places.resize(limit, runtime);
@@ -434,15 +435,32 @@ fn surroundings(
     runtime: &Handle,
     registry: Registry,
     options: Options,
-    before: Option<&Host>,
+    before: Option<&Surroundings>,
 ) -> Surroundings {
     let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
-    let Options { witness, listeners, desks, keeper, .. } = options;
+    let Options { witness, listeners, desks, keeper, caller_check, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
-    let host = Host::new(runtime.clone(), &registry, limits, before);
-    let registry = Arc::new(registry);
-    Surroundings { registry, secrets, law, metrics, witness, listeners, desks, host, keeper }
+    let host = Host::new(runtime.clone(), &registry, limits, before.map(|before| &*before.host));
+    let law = Arc::new(law);
+    let (rules, rules_version) = match before {
+        None => (Arc::new(RulesInForce::new(&law, &secrets)), 0),
+        Some(before) => (Arc::clone(&before.rules), before.rules.replace(&law, &secrets)),
+    };
+    Surroundings {
+        registry: Arc::new(registry),
+        secrets,
+        law,
+        rules,
+        rules_version,
+        caller_check,
+        metrics,
+        witness,
+        listeners,
+        desks,
+        host: Arc::new(host),
+        keeper,
+    }
 }
 
 /// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for

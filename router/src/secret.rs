@@ -94,8 +94,12 @@ impl Secrets {
     /// Adds every value of `others` to those that must never be shown.
     #[must_use]
     pub(crate) fn with_values_of(self, others: &Self) -> Self {
+        let known = |value: &&String| {
+            self.0.named.values().any(|own| own == *value) || self.0.hidden.contains(value)
+        };
         let values = others.0.named.values().chain(&others.0.hidden);
-        self.with_hidden_values(values.cloned())
+        let values: Vec<String> = values.filter(|value| !known(value)).cloned().collect();
+        self.with_hidden_values(values)
     }
 
     fn of(named: BTreeMap<String, String>, hidden: Vec<String>) -> Self {

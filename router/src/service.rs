@@ -159,6 +159,7 @@ impl Service {
             app,
         };
         let service = Self { inner: Arc::new(inner) };
+        service.check_callers();
         let told = Arc::downgrade(&service.inner);
         service.inner.app.news().tell_updates(move |uri| {
             if let Some(inner) = told.upgrade() {
@@ -224,13 +225,7 @@ impl Service {
         let Some(book) = &self.inner.tokens else { return Err(Denial::TokenMissing) };
         let presented = presented.ok_or(Denial::TokenMissing)?;
         let token = book.check(presented, Clock::System.now())?;
-        let mut bearer = Bearer::from(&*token);
-        if let Some(entry) = standing.token(&token.name) {
-            // The configuration may give a role, and never take one away.
-            Arc::make_mut(&mut bearer.caller).role = entry.role.or(token.role);
-        }
-        // Whoever may change the configuration could lift its own role.
-        Ok(bearer.bounded())
+        Ok(Self::bearer(standing, &token))
     }
 
     /// Counts a request of a bearer.

@@ -66,6 +66,12 @@ impl TokenBook {
         tokens
     }
 
+    /// Finds a token by its id, whether it is expired or not.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<Arc<Token>> {
+        self.pages().tokens.get(id).cloned()
+    }
+
     /// Says whether there is no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {

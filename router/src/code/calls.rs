@@ -1,9 +1,15 @@
 //! The codes of calls: why one does not fit what callers were told, and refusals that only MCP has.
 
 use super::Row;
+use crate::caller::Revocation;
 
 /// Of runs.
 pub(super) const RUNS: &[Row] = &[
+    (
+        Revocation::CODE,
+        "The token of the run was revoked, expired or lost a scope before the next step.",
+        "send the steps that are left with a valid token",
+    ),
     (
         "ARGUMENTS_INVALID",
         "The arguments do not fit the schema of the operation; nothing was called.",

@@ -71,6 +71,7 @@ impl Execution {
             failure: None,
             cancelled,
             origin,
+            caller_state: super::CallerState::default(),
             before: approval
                 .as_ref()
                 .map_or(Duration::ZERO, |approval| Duration::from_millis(approval.under_way_ms)),

@@ -4,21 +4,21 @@
 //! arguments; who is called, with which credentials, and whether that may be, is decided here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
 use tokio::sync::Notify;
 
 use super::retrieved::{Entry, Log};
-use super::{Execution, Surroundings};
-use crate::caller::Caller;
-use crate::clock::Timestamp;
+use super::{Execution, Surroundings, revocation};
+use crate::caller::{Caller, CheckedCaller, Revocation};
+use crate::clock::{Clock, Timestamp};
 use crate::config::SourceEntry;
 use crate::desk::Desk;
 use crate::event::Failure;
 use crate::evidence::normalize::normalize_answer;
-use crate::gate::{self, Grounds, Permit, Verdict};
+use crate::gate::{self, Grounds, Permit, Selected, Verdict};
 use crate::host::Patience;
 use crate::json::{self, Limits, Object, Value};
 use crate::loader::Ask;
@@ -51,7 +51,8 @@ pub(super) struct Retrieving<'a> {
     class: Option<ActionClass>,
     mode: Mode,
     policy: Policy,
-    caller: Option<&'a Caller>,
+    /// The caller as it was checked last.
+    caller: Mutex<SourceCaller>,
     now: Timestamp,
     end: Instant,
     /// Tells that the call that asks is over, or was given up.
@@ -59,6 +60,13 @@ pub(super) struct Retrieving<'a> {
     closed: AtomicBool,
     busy: AtomicBool,
     log: Mutex<Log>,
+}
+
+/// The caller on whose behalf sources are asked.
+struct SourceCaller {
+    caller: Option<Arc<Caller>>,
+    checked: CheckedCaller,
+    revoked: Option<Revocation>,
 }
 
 /// A request that was understood.
@@ -86,7 +94,11 @@ impl<'a> Retrieving<'a> {
             class: around.law.class_of(act),
             mode: execution.mode,
             policy: execution.policy,
-            caller: execution.origin.caller.as_deref(),
+            caller: Mutex::new(SourceCaller {
+                caller: execution.origin.caller.clone(),
+                checked: CheckedCaller::default(),
+                revoked: None,
+            }),
             now: execution.recorder.now(),
             end: Instant::now() + time,
             cancelled: Notify::new(),
@@ -119,6 +131,43 @@ impl<'a> Retrieving<'a> {
         std::mem::take(&mut *self.log())
     }
 
+    /// Returns the reason why a request was refused because its caller was revoked, if one was.
+    pub(super) fn revocation(&self) -> Option<Revocation> {
+        self.caller().revoked.clone()
+    }
+
+    fn caller(&self) -> MutexGuard<'_, SourceCaller> {
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks the caller again before a source is called, and returns it as it is now.
+    fn check_caller(
+        &self,
+        around: &Surroundings,
+        entry: &mut Entry,
+    ) -> Result<Option<Arc<Caller>>, AdapterError> {
+        let mut state = self.caller();
+        let Some(caller) = state.caller.clone() else { return Ok(None) };
+        let now = || Clock::System.now();
+        let checked = state.checked.update(&around.caller_check, &caller, now);
+        let checked = checked.and_then(|changed| match changed {
+            Some(caller) => revocation::reaching(caller, self.mode).map(Some),
+            None => Ok(None),
+        });
+        match checked {
+            Ok(None) => Ok(Some(caller)),
+            Ok(Some(changed)) => {
+                state.caller = Some(Arc::new(changed));
+                Ok(state.caller.clone())
+            }
+            Err(revoked) => {
+                entry.denied = true;
+                state.revoked = Some(revoked.clone());
+                Err(revocation::denial(revoked))
+            }
+        }
+    }
+
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +194,8 @@ impl<'a> Retrieving<'a> {
 
     /// Returns an error as whoever asks may see it. That a source has a bug is no bug of its own.
     fn shown(&self, error: AdapterError) -> AdapterError {
-        let secrets = &self.around.secrets;
+        let newer = self.around.refreshed();
+        let secrets = &newer.as_deref().unwrap_or(self.around).secrets;
         let message = secrets.scrub(&error.message);
         if [code::INPUT_REQUIRED, code::CLIENT_CAPABILITY_MISSING].contains(&error.code.as_str()) {
             let message = format!("the source would ask its caller, who is not there: {message}");
@@ -232,13 +282,16 @@ impl<'a> Retrieving<'a> {
         input: Object,
         entry: &mut Entry,
     ) -> Result<String, AdapterError> {
-        let secrets = &self.around.secrets;
+        let (newer, newest, caller_now);
+        newer = self.around.refreshed();
+        let mut around = newer.as_deref().unwrap_or(self.around);
+        let caller = self.check_caller(around, entry)?;
         let mut args = source.args.clone();
         for (key, value) in &input {
             args.insert(key, value.clone());
         }
-        entry.input(secrets.redact_object(&args).unwrap_or_else(|| args.clone()));
-        let selected = gate::select_source(&self.around.registry, &source.adapter);
+        entry.input(around.secrets.redact_object(&args).unwrap_or_else(|| args.clone()));
+        let selected = gate::select_source(&around.registry, &source.adapter);
         let selected = selected.map_err(|failure| match failure {
             Failure::Selection { code, message, .. } => AdapterError::operational(code, message),
             other => AdapterError::operational(UNKNOWN, format!("{other:?}")),
@@ -246,36 +299,27 @@ impl<'a> Retrieving<'a> {
         let number = self.log().len() + 1;
         let call_id = format!("{}/ask-{number}", self.call_id);
         let step = Step::of_call(&call_id, (&source.tool, &source.method), args);
-        let grounds = Grounds {
-            mode: self.mode,
-            policy: self.policy,
-            law: &self.around.law,
-            caller: self.caller,
-            secrets,
-            approval: None,
-            redacted: false,
-            now: self.now,
-        };
         let act = Act { adapter_id: &source.adapter, tool: &source.tool, method: &source.method };
-        let permit = match gate::admit_source(grounds, &selected, &step, source.action_class) {
-            Verdict::Call(permit) => permit,
-            Verdict::Deny(denial) => {
-                entry.denied = true;
-                self.around.witness.see(&denial, self.run_id, self.caller, act);
-                return Err(denial);
-            }
-            Verdict::Ask(_) | Verdict::Simulate { .. } => {
-                entry.denied = true;
-                let message = format!(
-                    "source '{}' needs an approval, and nobody can be asked in the middle of a call; have \
-                     the step of the call approved instead",
-                    source.name
-                );
-                return Err(AdapterError::operational("APPROVAL_IMPOSSIBLE", message));
+        let call = (source, &selected, &step);
+        let mut permit = self.permit(around, caller.as_deref(), call, entry)?;
+        let seat = match around.host.take_seat(&source.adapter) {
+            Ok(seat) => seat,
+            Err(queue) => {
+                let (timeout, end) = self.time_of(&permit, source.timeout);
+                let seat = queue.wait(timeout, Some(end), &self.cancelled).await;
+                let seat = seat.map_err(|(error, _)| error)?;
+                // The call waited: the rules and the caller may have changed.
+                newest = around.refreshed();
+                around = newest.as_deref().unwrap_or(around);
+                caller_now = self.check_caller(around, entry)?;
+                permit = self.permit(around, caller_now.as_deref(), call, entry)?;
+                seat
             }
         };
-        let output = self.call(permit, &call_id, source.timeout).await?;
-        let output = self.around.law.check_output(act, &output).map(|()| output);
+        let secrets = &around.secrets;
+        let patience = self.patience(&permit, &call_id, source.timeout);
+        let output = around.host.call(permit, seat, patience, || ()).await.answer?;
+        let output = around.law.check_output(act, &output).map(|()| output);
         let output = output.map_err(|misfit| {
             let message =
                 format!("the answer of source '{}' breaks its contract: {misfit}", source.name);
@@ -301,23 +345,59 @@ impl<'a> Retrieving<'a> {
         Ok(text)
     }
 
-    async fn call(
+    /// Asks the gate about the call of a source.
+    fn permit<'p>(
         &self,
-        permit: Permit<'_>,
-        call_id: &str,
-        timeout: Option<Duration>,
-    ) -> Result<Object, AdapterError> {
+        around: &'p Surroundings,
+        caller: Option<&'p Caller>,
+        (source, selected, step): (&SourceEntry, &'p Selected, &'p Step),
+        entry: &mut Entry,
+    ) -> Result<Permit<'p>, AdapterError> {
+        let grounds = Grounds {
+            mode: self.mode,
+            policy: self.policy,
+            law: &around.law,
+            caller,
+            secrets: &around.secrets,
+            approval: None,
+            redacted: false,
+            now: self.now,
+        };
+        match gate::admit_source(grounds, selected, step, source.action_class) {
+            Verdict::Call(permit) => Ok(permit),
+            Verdict::Deny(denial) => {
+                entry.denied = true;
+                let SourceEntry { adapter, tool, method, .. } = source;
+                around.witness.see(&denial, self.run_id, caller, Act { adapter_id: adapter, tool, method });
+                Err(denial)
+            }
+            Verdict::Ask(_) | Verdict::Simulate { .. } => {
+                entry.denied = true;
+                let message = format!(
+                    "source '{}' needs an approval, and nobody can be asked in the middle of a call; have \
+                     the step of the call approved instead",
+                    source.name
+                );
+                Err(AdapterError::operational("APPROVAL_IMPOSSIBLE", message))
+            }
+        }
+    }
+
+    /// Returns the time that the call of a source has, and when it has to be over.
+    fn time_of(&self, permit: &Permit<'_>, timeout: Option<Duration>) -> (Option<Duration>, Instant) {
         let left = self.end.saturating_duration_since(Instant::now());
         let end = self.end.checked_sub(MARGIN.min(left / 4)).unwrap_or(self.end);
-        let by_contract = permit.timeout();
-        let patience = Patience {
-            call_id,
-            step: timeout.into_iter().chain(by_contract).min(),
-            run: Some(end),
-            cancelled: &self.cancelled,
-            trace: None,
-        };
-        self.around.host.call(permit, patience, || ()).await.answer
+        (timeout.into_iter().chain(permit.timeout()).min(), end)
+    }
+
+    fn patience<'p>(
+        &'p self,
+        permit: &Permit<'_>,
+        call_id: &'p str,
+        timeout: Option<Duration>,
+    ) -> Patience<'p> {
+        let (step, end) = self.time_of(permit, timeout);
+        Patience { call_id, step, run: Some(end), cancelled: &self.cancelled, trace: None }
     }
 }
 

@@ -15,12 +15,13 @@ use super::asking::begun_without_asking;
 use super::attesting::{ROLE_OUTPUT, confinement};
 use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
+use crate::caller::Revocation;
 use crate::config::Outputs;
 use crate::envoy;
 use crate::event::Payload;
 use crate::evidence::{Output, Report};
-use crate::gate::{self, Effects, Grounds, Permit, Selection, Verdict};
-use crate::host::{Answered, Patience};
+use crate::gate::{Effects, Permit, Selection, Verdict};
+use crate::host::{Answered, CallSeat, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{StepError, StepResult, StepStatus};
 use crate::policy::{Act, Law};
@@ -45,24 +46,37 @@ impl Execution {
         let chosen = &selection.adapters[selection.of_step[index]];
         let adapter_id = chosen.adapter.adapter_id();
         let step_id = Arc::clone(&self.recorder.run().plan()[index]);
+        let checked = self.check_caller(around);
+        let (caller, approval) = (self.origin.caller.clone(), self.approval.take());
+        // A call that waited for its slot is decided again, by the rules and the caller of that moment.
+        let (newer, caller_now);
+        let (mut around, mut slot) = (around, None);
+        let asked = (caller.as_deref(), approval.as_ref());
+        let mut verdict = self.admit(around, checked, asked, (chosen, step));
+        if let Verdict::Call(permit) = &verdict {
+            match around.host.take_seat(adapter_id) {
+                Ok(seat) => slot = Some(Ok(seat)),
+                Err(queue) => {
+                    let timeout = step.timeout().into_iter().chain(permit.timeout()).min();
+                    let waited = Box::pin(self.wait_for_slot(queue, timeout, end)).await;
+                    if waited.is_ok() {
+                        newer = around.refreshed();
+                        around = newer.as_deref().unwrap_or(around);
+                        let checked = self.check_caller(around);
+                        caller_now = self.origin.caller.clone();
+                        let asked = (caller_now.as_deref(), approval.as_ref());
+                        verdict = self.admit(around, checked, asked, (chosen, step));
+                    }
+                    slot = matches!(verdict, Verdict::Call(_)).then_some(waited);
+                }
+            }
+        }
         let nothing = Object::new();
         let recorded = match &self.redacted_plan {
             Some(plan) => &plan[index],
             None => step.raw(),
         };
         let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
-        let (caller, approval) = (self.origin.caller.clone(), self.approval.take());
-        let grounds = Grounds {
-            mode: self.mode,
-            policy: self.policy,
-            law: &around.law,
-            caller: caller.as_deref(),
-            secrets: &around.secrets,
-            approval: approval.as_ref(),
-            redacted: self.redacted_plan.is_some(),
-            now: self.recorder.now(),
-        };
-        let verdict = gate::admit(grounds, chosen, step);
         if let (Verdict::Ask(question), 1) = (&verdict, attempt) {
             let (question, call) = (question.clone(), call.clone());
             Box::pin(self.ask(around, question, (&step_id, adapter_id, call))).await?;
@@ -85,7 +99,7 @@ impl Execution {
             Verdict::Ask(_) => (Err(begun_without_asking()), Duration::ZERO, "denied"),
             Verdict::Deny(denial) => {
                 let run_id = &self.recorder.header().run_id;
-                around.witness.see(&denial, run_id, caller.as_deref(), act);
+                around.witness.see(&denial, run_id, self.origin.caller.as_deref(), act);
                 (Err(denial), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
@@ -98,11 +112,18 @@ impl Execution {
                 let (answer, time) = match opened {
                     Ok(opened) => {
                         case = opened;
-                        let call = self.call(around, permit, step.timeout(), index, end);
-                        let (answer, time, report) = if span.is_disabled() {
-                            call.await?
-                        } else {
-                            Box::pin(call.instrument(span)).await?
+                        let (answer, time, report) = match slot {
+                            Some(Ok(seat)) => {
+                                let call = (permit, seat, step.timeout());
+                                let call = self.call(around, call, index, end);
+                                if span.is_disabled() {
+                                    call.await?
+                                } else {
+                                    Box::pin(call.instrument(span)).await?
+                                }
+                            }
+                            Some(Err((error, time))) => (Err(error), time, None),
+                            None => (Err(AdapterError::bug("no slot")), Duration::ZERO, None),
                         };
                         if let Some(case) = &mut case {
                             case.attach(confinement(&chosen.adapter));
@@ -141,12 +162,11 @@ impl Execution {
         Ok(Pace::Goes)
     }
 
-    /// Makes a call: on disk before, if it may have effects.
+    /// Makes a call in its slot: on disk before, if it may have effects.
     async fn call(
         &mut self,
         around: &Surroundings,
-        permit: Permit<'_>,
-        timeout: Option<Duration>,
+        (permit, seat, timeout): (Permit<'_>, CallSeat, Option<Duration>),
         index: usize,
         end: Option<Instant>,
     ) -> Result<Called, Broken> {
@@ -176,10 +196,15 @@ impl Execution {
             trace: trace.as_ref(),
         };
         let answered = if asks {
-            Box::pin(self.call_and_answer(around, permit, patience)).await
+            let call = Box::pin(self.call_and_answer(around, permit, seat, patience));
+            let (answered, revoked) = call.await;
+            if let Some(revocation) = revoked {
+                self.revoke(revocation);
+            }
+            answered
         } else {
             let recorder = &mut self.recorder;
-            around.host.call(permit, patience, || recorder.flush()).await
+            around.host.call(permit, seat, patience, || recorder.flush()).await
         };
         drop(listening);
         Ok((answered.answer, answered.time, answered.report))
@@ -190,8 +215,9 @@ impl Execution {
         &self,
         around: &Surroundings,
         permit: Permit<'_>,
+        seat: CallSeat,
         patience: Patience<'_>,
-    ) -> Answered {
+    ) -> (Answered, Option<Revocation>) {
         let (tool, method, _) = permit.call();
         let adapter_id = permit.adapter().adapter_id();
         let time = around.host.time_of(adapter_id, patience);
@@ -202,7 +228,7 @@ impl Execution {
         let given_up = Notify::new();
         let given = Patience { cancelled: &given_up, ..patience };
         // Everything is on disk already.
-        let call = around.host.call(permit, given, || ());
+        let call = around.host.call(permit, seat, given, || ());
         let serve = retrieving.serve(desk);
         let (mut call, mut serve) = (pin!(call), pin!(serve));
         let pass_on = async {
@@ -224,7 +250,8 @@ impl Execution {
         if retrieving.close() {
             serve.await;
         }
-        Answered { report: Some(Box::new(retrieving.take_log().report())), ..answered }
+        let report = Some(Box::new(retrieving.take_log().report()));
+        (Answered { report, ..answered }, retrieving.revocation())
     }
 
     /// Makes the result that is recorded and answered: free of secrets.

@@ -1,6 +1,7 @@
 //! Why a run failed: what `RUN_FAILED` says.
 
 use super::object_text::ObjectText;
+use crate::caller::Revocation;
 use crate::json::Object;
 
 /// Why a run failed.
@@ -50,6 +51,11 @@ pub enum Failure {
         /// The time it was given.
         timeout_ms: u64,
     },
+    /// The token of its caller is no longer valid.
+    Revoked {
+        /// The token and its state.
+        message: String,
+    },
 }
 
 impl Failure {
@@ -67,6 +73,7 @@ impl Failure {
             Self::Interrupted { .. } => "interrupted",
             Self::Cancelled => "cancelled",
             Self::TimedOut { .. } => "timed_out",
+            Self::Revoked { .. } => "revoked",
         }
     }
 
@@ -85,6 +92,7 @@ impl Failure {
                 "RUN_TIMED_OUT",
                 format!("the run was not over after {timeout_ms} milliseconds"),
             )),
+            Self::Revoked { message } => Some((Revocation::CODE, message.clone())),
             Self::Bug { .. } | Self::Step { .. } => None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use nexus_router_sdk::AdapterError;
 
 use crate::approval::Approval;
-use crate::caller::Caller;
+use crate::caller::{Caller, Revocation};
 use crate::policy::Act;
 
 /// A call that was denied by a rule, a role or the operator's policy.
@@ -63,6 +63,7 @@ impl Witness {
         let by = error.details.get("denied_by").and_then(serde_json::Value::as_str);
         let code = match by {
             Some("role") => "ROLE_REFUSED",
+            Some("token") => Revocation::CODE,
             Some("rule" | "operator") => "PERMISSION_DENIED",
             _ => return,
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::caller::CallerCheck;
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::evidence::Keeper;
@@ -38,6 +39,8 @@ pub struct Options {
     pub listeners: Listeners,
     /// Where calls are answered what they ask; whoever loads the adapters gives them its sink.
     pub desks: Desks,
+    /// Checks the callers of runs under way again before each step.
+    pub caller_check: CallerCheck,
     /// Where the time comes from.
     pub clock: Clock,
     /// Threads that carry runs; none means one per core.
@@ -57,6 +60,7 @@ impl Default for Options {
             keeper: None,
             listeners: Listeners::default(),
             desks: Desks::default(),
+            caller_check: CallerCheck::default(),
             clock: Clock::System,
             threads: None,
         }

@@ -61,7 +61,7 @@ impl Service {
             return Ok(None);
         };
         let now = Clock::System.now();
-        let good = book.tokens().iter().any(|one| one.id == token_id && !one.is_expired(now));
+        let good = book.find(&token_id).is_some_and(|token| !token.is_expired(now));
         let approval_id = approval_id.to_owned();
         Ok((!good).then_some(Refusal::CallerGone { approval_id, name }))
     }

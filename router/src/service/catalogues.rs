@@ -113,6 +113,8 @@ impl Service {
     /// Puts what is asked for at every request in force.
     pub(super) fn stand(&self, standing: Standing, changed: Changed) {
         *self.inner.standing.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(standing);
+        // The configuration may give tokens other roles.
+        self.inner.app.caller_check().mark_changed();
         self.inner.crier.offers_changed(changed);
     }
 }

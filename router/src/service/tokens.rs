@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::Service;
-use crate::access::Token;
+use super::{Service, Standing};
+use crate::access::{Bearer, Token};
 use crate::app::full_text;
-use crate::caller::Caller;
+use crate::caller::{Caller, Revocation, ValidCaller};
 use crate::clock::Clock;
 use crate::json::{Object, Value};
 
@@ -43,7 +43,55 @@ impl Service {
             let payload = changes(&before, &book.tokens());
             tracing::info!(tokens = book.len(), "the tokens changed");
             self.inner.audit.record("tokens.changed", payload);
+            self.inner.app.caller_check().mark_changed();
         }
+    }
+
+    /// Has the router check the callers of runs under way by the tokens in force.
+    pub(super) fn check_callers(&self) {
+        let inner = Arc::downgrade(&self.inner);
+        self.inner.app.caller_check().set(move |caller| {
+            let Some(inner) = inner.upgrade() else { return Ok(ValidCaller::default()) };
+            Self { inner }.valid(caller)
+        });
+    }
+
+    /// Checks the caller of a run under way.
+    fn valid(&self, caller: &Caller) -> Result<ValidCaller, Revocation> {
+        let (Some(id), Some(book)) = (&caller.token_id, &self.inner.tokens) else {
+            return Ok(ValidCaller::default());
+        };
+        let name = &caller.name;
+        let Some(token) = book.find(id) else {
+            return Err(Revocation { message: format!("the token of '{name}' was revoked") });
+        };
+        if let Some(end) = token.expires_at.filter(|_| token.is_expired(Clock::System.now())) {
+            return Err(Revocation { message: format!("the token of '{name}' expired at {end}") });
+        }
+        let bearer = Self::bearer(&self.standing(), &token);
+        let changed = (*bearer.caller != *caller).then(|| Arc::unwrap_or_clone(bearer.caller));
+        Ok(ValidCaller { changed, valid_until: token.expires_at })
+    }
+
+    /// Returns the bearer of a token, with the role that the configuration gives it.
+    pub(super) fn bearer(standing: &Standing, token: &Token) -> Bearer {
+        let mut bearer = Bearer::from(token);
+        if let Some(entry) = standing.token(&token.name) {
+            // The configuration may give a role, and never take one away.
+            Arc::make_mut(&mut bearer.caller).role = entry.role.or(token.role);
+        }
+        // Whoever may change the configuration could lift its own role.
+        bearer.bounded()
+    }
+
+    /// Returns the bearer of a caller as it is now; none if its token is no longer valid.
+    #[must_use]
+    pub fn current_bearer(&self, bearer: &Bearer) -> Option<Bearer> {
+        let (Some(id), Some(book)) = (&bearer.caller.token_id, &self.inner.tokens) else {
+            return Some(bearer.clone());
+        };
+        let token = book.find(id).filter(|token| !token.is_expired(Clock::System.now()))?;
+        Some(Self::bearer(&self.standing(), &token))
     }
 
     /// Says whether the token of a caller is still good; who needs none always is.
@@ -51,7 +99,7 @@ impl Service {
     pub fn is_good(&self, caller: &Caller) -> bool {
         let (Some(id), Some(book)) = (&caller.token_id, &self.inner.tokens) else { return true };
         let now = Clock::System.now();
-        book.tokens().iter().any(|token| token.id == *id && !token.is_expired(now))
+        book.find(id).is_some_and(|token| !token.is_expired(now))
     }
 
     /// Says whether a text is that of a token that is good now.
