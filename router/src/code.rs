@@ -4,6 +4,7 @@ mod calls;
 mod contracts;
 mod envoy;
 mod evidence;
+mod failures;
 mod own;
 mod sources;
 
@@ -85,9 +86,10 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 19] = [
+    let tables: [(Kind, &[Row]); 20] = [
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
+        (Kind::Run, failures::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
         (Kind::Run, envoy::RUNS),

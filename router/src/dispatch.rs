@@ -2,8 +2,10 @@
 //! process that is gone left off.
 
 mod asking;
+mod answer;
 mod attesting;
 mod ending;
+mod failure;
 mod judging;
 mod resuming;
 mod retrieved;

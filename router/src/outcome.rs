@@ -1,5 +1,6 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
+mod held;
 mod recorded;
 mod signals;
 mod waiting;
@@ -62,12 +63,24 @@ pub struct StepResult {
     pub status: StepStatus,
     /// Whether nothing was really done.
     pub simulated: bool,
-    /// The answer as recorded; empty if there is none.
+    /// Output as recorded; empty if there is none. A failed call may have one too.
     pub output: Object,
+    /// Output for the caller of the run, where it differs from the recorded one.
+    pub answer: Option<Box<Object>>,
+    /// Pointers to the redacted parts of the output that [`for_caller`](Self::for_caller) returns.
+    pub redacted: Vec<String>,
     /// Why it failed.
     pub error: Option<StepError>,
     /// What its signals said, if they were looked at.
     pub signals: Option<Signals>,
+}
+
+impl StepResult {
+    /// Returns the output in the form that the caller gets.
+    #[must_use]
+    pub fn for_caller(&self) -> &Object {
+        self.answer.as_deref().unwrap_or(&self.output)
+    }
 }
 
 /// Whether a step was done.
@@ -293,7 +306,7 @@ fn result_json(result: &StepResult) -> Value {
     object.insert("step_id", result.step_id.as_str());
     object.insert("status", result.status.name());
     object.insert("simulated", result.simulated);
-    object.insert("output", result.output.clone());
+    object.insert("output", result.for_caller().clone());
     object.insert("evidence", Value::Array(Vec::new()));
     if let Some(error) = &result.error {
         let mut shown = Object::new();
@@ -303,10 +316,18 @@ fn result_json(result: &StepResult) -> Value {
         shown.insert("details", error.details.clone());
         object.insert("error", shown);
     }
+    if !result.redacted.is_empty() {
+        object.insert("redacted", pointers_json(&result.redacted));
+    }
     if let Some(signals) = &result.signals {
         object.insert("signals", signals.to_json());
     }
     Value::Object(object)
+}
+
+/// Returns pointers as a JSON list.
+pub(crate) fn pointers_json(pointers: &[String]) -> Value {
+    Value::Array(pointers.iter().map(|pointer| Value::from(pointer.as_str())).collect())
 }
 
 /// Returns the result of a step that was not begun.
@@ -317,6 +338,8 @@ pub(crate) fn skipped(step_id: &str, simulated: bool) -> StepResult {
         status: StepStatus::Skipped,
         simulated,
         output: Object::new(),
+        answer: None,
+        redacted: Vec::new(),
         error: None,
         signals: None,
     }

@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use crate::approval::Ruling;
+use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line, Payload};
 use crate::id::EventIds;
+use crate::json::Object;
 use crate::run::{Illegal, Phase, Run};
 use crate::store;
 use crate::store::{
-    Append, ApprovalChange, Claim, Header, Orphan, Progress, Receipt, Status, Store, Ticket,
+    Append, ApprovalChange, Claim, Header, HeldAnswer, Orphan, Progress, Receipt, Status, Store, Ticket,
 };
 
 /// The pen that writes one run.
@@ -30,6 +32,8 @@ pub(crate) struct Recorder {
     count: u64,
     /// What these lines say of approvals.
     approvals: Vec<ApprovalChange>,
+    /// Answers of these lines that are held for the caller.
+    held: Vec<HeldAnswer>,
     commits: Commits,
     /// What was handed over and is not known to be durable.
     receipts: Vec<Receipt>,
@@ -80,6 +84,7 @@ impl Recorder {
             body: String::with_capacity(4096),
             count: 0,
             approvals: Vec::new(),
+            held: Vec::new(),
             commits,
             receipts: Vec::new(),
         }
@@ -155,6 +160,19 @@ impl Recorder {
         Ok(())
     }
 
+    /// Holds the answer of a step for the caller of the run, encrypted, together with the events that were written
+    /// last. If that is impossible, the caller finds the recorded form later.
+    pub(crate) fn hold(&mut self, step: usize, caller: Option<&Caller>, answer: &Object) {
+        let (run_id, now) = (self.header.run_id.as_str(), self.clock.now());
+        let held = self.store.key().and_then(|key| {
+            HeldAnswer::encrypt(key, (run_id, step), caller, answer, now)
+        });
+        match held {
+            Ok(held) => self.held.extend(held),
+            Err(error) => tracing::warn!(run_id, %error, "cannot hold the answer of a step"),
+        }
+    }
+
     /// Returns the present moment.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
@@ -192,6 +210,7 @@ impl Recorder {
             count: std::mem::take(&mut self.count),
             claim: self.claim.take(),
             approvals: std::mem::take(&mut self.approvals),
+            held: std::mem::take(&mut self.held),
             waits: self.run.phase() == Phase::Waiting,
         })
     }
@@ -243,6 +262,7 @@ impl Recorder {
             self.body.push_str(&append.body);
             self.count += append.count;
             self.approvals.extend(append.approvals);
+            self.held.extend(append.held);
             self.claim = self.claim.take().or(append.claim);
         }
         unwritten.error

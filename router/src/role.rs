@@ -168,6 +168,12 @@ impl ActionClass {
         Self::ALL.into_iter().find(|class| class.name() == name)
     }
 
+    /// Returns whether actions of the class execute a program, whose exit code decides about success.
+    #[must_use]
+    pub const fn executes(self) -> bool {
+        matches!(self, Self::ShellExec | Self::RepoOps | Self::TestExec | Self::BuildExec)
+    }
+
     /// Returns the one role that may carry out such actions.
     #[must_use]
     pub const fn role(self) -> Role {

@@ -5,6 +5,7 @@ mod approvals;
 mod carried;
 mod error;
 mod expiry;
+mod held;
 mod live;
 mod options;
 mod places;
@@ -21,6 +22,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
+use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, RulesInForce, Surroundings};
 use crate::host::{Host, SeatLimits};
@@ -29,13 +31,15 @@ use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
 use crate::run::Phase;
-use crate::store::{self, Claim, Header, Orphan, Store};
+use crate::store::{self, Claim, Header, Orphan, Status, Store};
+use crate::telemetry;
 
 pub use crate::host::{CallLimits, Occupancy};
 pub use crate::recover::{How, Recovered, Resumable};
 pub use answer::response;
 pub use approvals::{Answer, Decided, Decider};
 pub use error::Error;
+pub use held::Fetch;
 pub use options::Options;
 pub use refusal::Refusal;
 pub use submission::{Accepted, Canceller, Submission, UnderWay};
@@ -288,7 +292,7 @@ impl Inner {
         let claim =
             request.idempotency_key().map(|key| claim(key, caller.as_deref(), &request, &redacted));
         if let Some(claim) = &claim
-            && let Some(outcome) = Box::pin(self.earlier(claim)).await?
+            && let Some(outcome) = Box::pin(self.earlier(claim, caller.as_deref())).await?
         {
             return Ok(outcome);
         }
@@ -305,13 +309,14 @@ impl Inner {
         let recorder =
             Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), claim.clone());
         let (begun, mode) = (Instant::now(), request.mode().name());
+        let asked_by = caller.clone();
         let origin = Origin { caller, stranger: false, trace, accepted, listener };
         let mut execution =
             Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
         let answer = match execution.carry_out(&around).await {
             Ok(()) => answer(execution.into_outcome()),
             // What is rare stands beside the future of a run: every run is as large as its largest part.
-            Err(broken) => Box::pin(self.mend(execution, broken, claim)).await,
+            Err(broken) => Box::pin(self.mend(execution, broken, claim, asked_by.as_deref())).await,
         };
         let waits = answer.as_ref().is_ok_and(|outcome| outcome.waiting.is_some());
         let status = answer.as_ref().map(|outcome| outcome.status.name());
@@ -319,12 +324,17 @@ impl Inner {
         if !waits {
             around.metrics.run_ended(mode, status, begun.elapsed());
         }
+        if status != Status::Completed.name() && !waits {
+            let reason = answer.as_ref().ok().and_then(|outcome| outcome.reason.as_deref());
+            telemetry::mark_run_failed(reason.unwrap_or(status));
+        }
         tracing::debug!(status, waits, "the run is over, or waits");
         drop((live, place, held));
         if waits {
             Box::pin(self.parked(&header.run_id, &cancel)).await;
             if cancel.is_asked() {
-                return Box::pin(self.read_back(header.run_id.clone())).await;
+                let outcome = Box::pin(self.read_back(header.run_id.clone())).await?;
+                return Box::pin(self.restored(outcome, asked_by.as_deref(), Fetch::Keep)).await;
             }
         }
         answer
@@ -344,13 +354,14 @@ impl Inner {
         execution: Execution,
         broken: Broken,
         claim: Option<Claim>,
+        caller: Option<&Caller>,
     ) -> Result<Outcome, Error> {
         let run_id = execution.recorder().header().run_id.clone();
         match broken {
             Broken::Store(error @ store::Error::KeyTaken { .. }) => {
                 // Another run with the same key was quicker; this one did nothing that has effects.
                 let Some(claim) = claim else { return Err(Error::Store(error)) };
-                self.earlier(&claim).await?.ok_or(Error::KeyTaken { run_id })
+                self.earlier(&claim, caller).await?.ok_or(Error::KeyTaken { run_id })
             }
             Broken::Store(error) if !execution.recorder().is_begun() => Err(Error::Store(error)),
             Broken::Store(error) => {
@@ -409,7 +420,11 @@ impl Inner {
     }
 
     /// Answers from the run that an idempotency key belongs to. If its process is gone, it is carried on.
-    async fn earlier(self: &Arc<Self>, claim: &Claim) -> Result<Option<Outcome>, Error> {
+    async fn earlier(
+        self: &Arc<Self>,
+        claim: &Claim,
+        caller: Option<&Caller>,
+    ) -> Result<Option<Outcome>, Error> {
         let key = claim.key.clone();
         let Some((run_id, digest)) = self.ask(move |store| store.by_key(&key)).await? else {
             return Ok(None);
@@ -423,7 +438,9 @@ impl Inner {
             self.recover(&orphan, Resumable::Resume).await;
         }
         let log = self.ask(move |store| store.log(&run_id)).await?;
-        log.map(|log| answer(Outcome::of_log(&log))).transpose()
+        let Some(log) = log else { return Ok(None) };
+        let outcome = self.restored(Outcome::of_log(&log), caller, Fetch::Keep).await?;
+        answer(outcome).map(Some)
     }
 }
 

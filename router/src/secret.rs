@@ -7,6 +7,7 @@
 //! be secret, wherever and however it is spelled.
 
 mod error;
+mod known;
 mod needle;
 mod redact;
 mod settings;
@@ -19,6 +20,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 pub use error::Error;
+pub(crate) use known::redacted_pointers;
 pub use settings::secret_values;
 pub use source::Source;
 

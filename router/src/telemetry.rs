@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use opentelemetry::Context;
 use opentelemetry::trace::{
-    SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+    SpanContext, SpanId, Status, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
 };
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::{Span, Subscriber};
@@ -228,6 +228,23 @@ pub fn adopt(span: &Span, context: &TraceContext) {
     );
     // A span that is not recorded has no place in a trace.
     drop(span.set_parent(Context::new().with_remote_span_context(remote)));
+}
+
+/// Gives an exported span the error status, with a stable code as its description.
+pub fn mark_failed(span: &Span, code: &str) {
+    if is_exporting() {
+        span.set_status(Status::error(code.to_owned()));
+    }
+}
+
+/// Gives the span of the present run the error status, if the run has an exported span.
+pub(crate) fn mark_run_failed(reason: &str) {
+    if is_exporting() {
+        let span = Span::current();
+        if span.metadata().is_some_and(|span| span.name() == "run") {
+            mark_failed(&span, reason);
+        }
+    }
 }
 
 /// Returns the place of a span in its trace, for those who are called from it. There is none without a

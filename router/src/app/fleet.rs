@@ -407,7 +407,7 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
         error.reason(),
         secrets.scrub(&error.to_string()),
     )
-    .with_hint(secrets.scrub(error.hint()));
+    .with_hint(secrets.without_known(error.hint()));
     match error.cause() {
         Some(cause) => scrubbed.caused_by(&cause.cause_type, secrets.scrub(&cause.text)),
         None => scrubbed,

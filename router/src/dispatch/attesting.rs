@@ -14,7 +14,7 @@ use crate::gate::Selection;
 use crate::grant::{Grants, Isolation};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::outcome::{StepError, StepResult, StepStatus};
+use crate::outcome::{StepError, StepResult, StepStatus, skipped};
 use crate::policy::Act;
 use crate::request::Step;
 use crate::role::{ActionClass, Role};
@@ -127,18 +127,13 @@ impl Execution {
             let findings = findings.into_iter().map(Value::from);
             details.insert("findings", Value::Array(findings.collect()));
         }
+        let error =
+            StepError { kind: ErrorKind::Operational, code: code.to_owned(), message, details };
+        // Without evidence, the output is not passed on.
         *result = StepResult {
-            step_id: result.step_id.clone(),
             status: StepStatus::Error,
-            simulated: result.simulated,
-            output: Object::new(),
-            error: Some(StepError {
-                kind: ErrorKind::Operational,
-                code: code.to_owned(),
-                message,
-                details,
-            }),
-            signals: None,
+            error: Some(error),
+            ..skipped(&result.step_id, result.simulated)
         };
     }
 
@@ -215,14 +210,13 @@ fn granted(around: &Surroundings, adapter_id: &str, grants: &Grants) -> Object {
     grants
 }
 
-/// Returns what came of a call, as it is recorded.
+/// Returns the recorded form of a result, for its evidence.
 fn given(result: &StepResult) -> Given {
+    let output = result.output.clone();
     match &result.error {
-        None => {
-            let mut output = result.output.clone();
-            // The router's own word, which no adapter gave.
-            output.remove("adapter_id");
-            Given::Output(output)
+        None => Given::Output(output),
+        Some(error) if !output.is_empty() => {
+            Given::Failed { output, code: error.code.clone(), message: error.message.clone() }
         }
         Some(error) => {
             let findings = error.details.get("findings").and_then(Value::as_array);

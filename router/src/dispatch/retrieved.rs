@@ -26,9 +26,8 @@ pub(super) struct Entry {
     pub(super) denied: bool,
     /// The code of the error, if it failed or was refused.
     pub(super) code: Option<String>,
-    /// The pointers of what was taken out of the answer.
-    removed: Vec<String>,
-    removed_count: usize,
+    /// The redacted members that the evidence leaves out of the answer, by their pointers.
+    removed: Object,
     pub(super) time: Duration,
 }
 
@@ -56,17 +55,15 @@ impl Entry {
         self.input = Some((digest, (text.len() <= SHOWN).then_some(args)));
     }
 
-    /// Notes the answer, as it is passed on.
+    /// Notes the answer in the form that the evidence covers.
     pub(super) fn output(&mut self, output: &Value) {
         let text = json::to_canonical(output);
         self.output = Some((Digest::of(text.as_bytes()), text.len()));
     }
 
-    /// Notes what was taken out of the answer.
-    pub(super) fn removed(&mut self, mut pointers: Vec<String>) {
-        self.removed_count = pointers.len();
-        pointers.truncate(POINTERS);
-        self.removed = pointers;
+    /// Notes the redacted members that the evidence leaves out of the answer, by their pointers.
+    pub(super) fn removed(&mut self, removed: Object) {
+        self.removed = removed;
     }
 
     /// Returns the digest of the answer.
@@ -102,9 +99,10 @@ impl Entry {
         let mut line = Object::new();
         line.insert("seq", number);
         line.insert("duration_us", u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX));
-        let removed = self.removed.iter().map(|pointer| Value::from(pointer.as_str()));
-        line.insert("removed", Value::Array(removed.collect()));
-        line.insert("removed_count", self.removed_count);
+        let pointers = self.removed.keys().take(POINTERS).map(Value::from);
+        line.insert("removed", Value::Array(pointers.collect()));
+        line.insert("removed_count", self.removed.len());
+        line.insert("removed_values", self.removed.clone());
         line.into()
     }
 }
@@ -167,7 +165,7 @@ mod tests {
         let files = |millis| {
             let mut entry = entry("7");
             entry.time = Duration::from_millis(millis);
-            entry.removed(vec!["/ts".to_owned(); 101]);
+            entry.removed((0..101).map(|n| (format!("/ts{n}"), n.into())).collect());
             entry.output(&Value::from("text"));
             let mut log = Log::default();
             log.push(entry);
@@ -178,7 +176,8 @@ mod tests {
         assert_ne!(volatile, other);
         assert!(one.contains(r#""outcome":"ok""#) && one.ends_with("}\n"), "{one}");
         assert!(volatile.contains(r#""removed_count":101"#), "{volatile}");
-        assert_eq!(volatile.matches("/ts").count(), POINTERS);
+        assert_eq!(volatile.matches("\"/ts").count(), POINTERS + 101);
+        assert!(volatile.contains(r#""/ts100":100"#), "{volatile}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nexus_router_sdk::{AdapterError, code};
 use tokio::sync::Notify;
 
+use super::failure::reported_failure;
 use super::retrieved::{Entry, Log};
 use super::{Execution, Surroundings, revocation};
 use crate::caller::{Caller, CheckedCaller, Revocation};
@@ -17,7 +18,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::SourceEntry;
 use crate::desk::Desk;
 use crate::event::Failure;
-use crate::evidence::normalize::normalize_answer;
+use crate::evidence::normalize::{remove_named, remove_volatile};
 use crate::gate::{self, Grounds, Permit, Selected, Verdict};
 use crate::host::Patience;
 use crate::json::{self, Limits, Object, Value};
@@ -325,10 +326,23 @@ impl<'a> Retrieving<'a> {
                 format!("the answer of source '{}' breaks its contract: {misfit}", source.name);
             AdapterError::operational("OUTPUT_INVALID", message)
         })?;
+        if let Some(failure) =
+            reported_failure(&self.around.law, selected.adapter.adapter_kind(), act, &output)
+        {
+            let message = format!("source '{}' failed: {}", source.name, failure.message);
+            return Err(AdapterError::operational(FAILED, message));
+        }
         let mut output = Value::Object(output);
-        entry.removed(normalize_answer(&mut output, &source.volatile));
-        let output = secrets.redact_texts(&output);
-        entry.output(&output);
+        // The evidence covers the redacted answer without volatile members, so that equal executions are equal.
+        let mut recorded = secrets.redact_texts(&output);
+        let mut removed = remove_volatile(&mut recorded, &source.volatile);
+        removed.extend(remove_named(&mut recorded));
+        let removed: Object = removed.into_iter().collect();
+        entry.removed(secrets.redact_object(&removed).unwrap_or(removed));
+        entry.output(&recorded);
+        // The asking call loses only the members that the operator calls volatile.
+        drop(remove_volatile(&mut output, &source.volatile));
+        let output = secrets.replace_in_value(&output).unwrap_or(output);
         let mut answer = Object::with_capacity(3);
         answer.insert("source", source.name.as_str());
         answer.insert("sha256", entry.sha256().unwrap_or_default());

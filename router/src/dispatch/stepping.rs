@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use nexus_router_sdk::{AdapterError, ErrorKind};
 use tokio::sync::Notify;
 use tracing::{Instrument as _, Span};
 
 use super::asking::begun_without_asking;
 use super::attesting::{ROLE_OUTPUT, confinement};
+use super::failure::{FailedCall, reported_failure};
 use super::retrieving::Retrieving;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::caller::Revocation;
@@ -23,11 +24,9 @@ use crate::evidence::{Output, Report};
 use crate::gate::{Effects, Permit, Selection, Verdict};
 use crate::host::{Answered, CallSeat, Patience};
 use crate::json::{Object, Value};
-use crate::outcome::{StepError, StepResult, StepStatus};
+use crate::outcome::{StepResult, StepStatus};
 use crate::policy::{Act, Law};
-use crate::request::Mode;
 use crate::run::{Illegal, Phase};
-use crate::secret::Secrets;
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
@@ -91,20 +90,20 @@ impl Execution {
         })?;
         adapter_id.clone_into(&mut self.called);
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
-        let mut case = None;
+        let (mut case, mut span) = (None, Span::none());
         let (answer, time, how) = match verdict {
             Verdict::Simulate { asks } => {
                 (Ok(simulation(adapter_id, call, asks)), Duration::ZERO, "simulated")
             }
-            Verdict::Ask(_) => (Err(begun_without_asking()), Duration::ZERO, "denied"),
+            Verdict::Ask(_) => (Err(begun_without_asking().into()), Duration::ZERO, "denied"),
             Verdict::Deny(denial) => {
                 let run_id = &self.recorder.header().run_id;
                 around.witness.see(&denial, run_id, self.origin.caller.as_deref(), act);
-                (Err(denial), Duration::ZERO, "denied")
+                (Err(denial.into()), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
-                let span = work_span!("step", step_id = &*step_id, adapter_id);
+                span = work_span!("step", step_id = &*step_id, adapter_id);
                 let opened = match acting {
                     Some(acting) => Box::pin(Self::open_case(around, acting)).await,
                     None => Ok(None),
@@ -119,7 +118,7 @@ impl Execution {
                                 if span.is_disabled() {
                                     call.await?
                                 } else {
-                                    Box::pin(call.instrument(span)).await?
+                                    Box::pin(call.instrument(span.clone())).await?
                                 }
                             }
                             Some(Err((error, time))) => (Err(error), time, None),
@@ -134,9 +133,19 @@ impl Execution {
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
                 let answer = answer.and_then(|output| conforming(&around.law, act, output));
+                let answer = answer.map_err(FailedCall::from).and_then(|output| {
+                    let failure = || {
+                        let kind = chosen.adapter.adapter_kind();
+                        reported_failure(&around.law, kind, act, &output)
+                    };
+                    match if step.expects_any() { None } else { failure() } {
+                        None => Ok(output),
+                        Some(error) => Err(FailedCall { error, output: Some(output) }),
+                    }
+                });
                 let how = match &answer {
                     Ok(_) => "ok",
-                    Err(error) if error.kind == ErrorKind::Bug => "bug",
+                    Err(failed) if failed.error.kind == ErrorKind::Bug => "bug",
                     Err(_) => "operational",
                 };
                 (answer, time, how)
@@ -155,8 +164,12 @@ impl Execution {
         self.record_result(&result, time)?;
         self.results.push(result);
         self.judge(around)?;
+        self.hold_answer(index);
         let rejected = how == "ok" && self.recorder.run().phase() == Phase::Refused;
         let how = if rejected { "operational" } else { how };
+        if let Some(error) = self.results.last().and_then(|result| result.error.as_ref()) {
+            telemetry::mark_failed(&span, &error.code);
+        }
         around.metrics.step_ended(adapter_id, how, time);
         self.complete_step(index)?;
         Ok(Pace::Goes)
@@ -254,41 +267,6 @@ impl Execution {
         (Answered { report, ..answered }, retrieving.revocation())
     }
 
-    /// Makes the result that is recorded and answered: free of secrets.
-    fn result(
-        &self,
-        step_id: String,
-        answer: Result<Object, AdapterError>,
-        secrets: &Secrets,
-    ) -> StepResult {
-        let simulated = self.mode == Mode::DryRun;
-        match answer {
-            Ok(mut output) => {
-                output.insert("adapter_id", self.called.as_str());
-                let output = secrets.redact_object(&output).unwrap_or(output);
-                let status = StepStatus::Ok;
-                StepResult { step_id, status, simulated, output, error: None, signals: None }
-            }
-            Err(error) => {
-                let mut error = StepError::of(error);
-                if let Some(shown) = secrets.redact_text(&error.code) {
-                    error.code = shown;
-                }
-                if let Some(message) = secrets.redact_text(&error.message) {
-                    error.message = message;
-                }
-                let asked = Asked::take(&mut error);
-                if let Some(details) = secrets.redact_object(&error.details) {
-                    error.details = details;
-                }
-                asked.put_back(&mut error, secrets);
-                let status = StepStatus::Error;
-                let (output, error) = (Object::new(), Some(error));
-                StepResult { step_id, status, simulated, output, error, signals: None }
-            }
-        }
-    }
-
     pub(super) fn record_result(
         &mut self,
         result: &StepResult,
@@ -310,6 +288,7 @@ impl Execution {
                 error_code: &error.code,
                 message: &error.message,
                 details: &error.details,
+                output: Some(&result.output).filter(|output| !output.is_empty()),
                 adapter_id,
                 duration_ms,
             },
@@ -330,32 +309,6 @@ type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
 /// Says whether nothing was executed because it could not be confined.
 fn unconfined(result: &StepResult) -> bool {
     result.error.as_ref().is_some_and(|error| error.code == envoy::UNAVAILABLE)
-}
-
-/// What a call asks its caller. A question may ask for a password by its name, and the state of an adapter may
-/// look like a token; neither is one, and both must come back as they are.
-#[derive(Default)]
-struct Asked {
-    requests: Option<Value>,
-    state: Option<Value>,
-}
-
-impl Asked {
-    fn take(error: &mut StepError) -> Self {
-        if error.code != code::INPUT_REQUIRED {
-            return Self::default();
-        }
-        Self { requests: error.details.remove("requests"), state: error.details.remove("state") }
-    }
-
-    fn put_back(self, error: &mut StepError, secrets: &Secrets) {
-        if let Some(requests) = self.requests {
-            error.details.insert("requests", secrets.redact_texts(&requests));
-        }
-        if let Some(Value::String(state)) = self.state {
-            error.details.insert("state", secrets.without_known(&state));
-        }
-    }
 }
 
 /// Refuses an output that is not what the adapter promised. What the call did, it did.

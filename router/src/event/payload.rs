@@ -136,6 +136,8 @@ pub enum Payload<'a> {
         message: &'a str,
         /// What else is known.
         details: &'a Object,
+        /// The output as recorded, if the adapter gave one with the failure.
+        output: Option<&'a Object>,
         /// The adapter.
         adapter_id: &'a str,
         /// How long the call took.
@@ -421,12 +423,16 @@ impl Payload<'_> {
                 error_code,
                 message,
                 details,
+                output,
                 adapter_id,
                 duration_ms,
             } => {
                 object.text("adapter_id", adapter_id).object("details", details);
                 object.number("duration_ms", *duration_ms).text("error_code", error_code);
                 object.text("error_kind", error_kind).text("message", message);
+                if let Some(output) = output {
+                    object.object("output", output);
+                }
                 object.text("step_id", step_id);
             }
             Self::SignalsEvaluated { step_id, adapter_evaluation, policy_snapshot, decision } => {

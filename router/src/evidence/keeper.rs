@@ -280,7 +280,9 @@ impl Keeper {
         let CaseFacts { spec, inputs, sandbox, native } = facts;
         let class = spec.fields().action;
         let value = match given {
-            Given::Output(output) if *native => output.clone().into(),
+            Given::Output(output) | Given::Failed { output, .. } if *native => {
+                output.clone().into()
+            }
             _ => wrap(class, env!("CARGO_PKG_VERSION"), given),
         };
         let normalized =
@@ -291,6 +293,11 @@ impl Keeper {
             Given::Output(_) => {
                 let reason = report.reason.clone();
                 (Outcome::Failed, reason.unwrap_or_else(|| "not_ok".to_owned()))
+            }
+            Given::Failed { code, .. } => {
+                let known = report.reason.clone().or_else(|| native.then(|| "not_ok".to_owned()));
+                let reason = known.unwrap_or_else(|| format!("error:{}", code.to_ascii_lowercase()));
+                (Outcome::Failed, reason)
             }
             Given::Error { findings, .. } if !findings.is_empty() => {
                 (Outcome::Failed, findings[0].clone())

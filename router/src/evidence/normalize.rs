@@ -117,10 +117,9 @@ pub fn normalize_service(operation: &str, mut output: Value) -> Result<Normalize
     Normalized::new(output, removed)
 }
 
-/// Normalizes what a scout was given by a source: what pointers lead to is taken out, then members by name. Returns the
-/// pointers of what was taken out.
+/// Removes the members of a source's answer to which its own `volatile` pointers lead. Returns them with their pointers.
 #[must_use]
-pub fn normalize_answer(answer: &mut Value, volatile: &[String]) -> Vec<String> {
+pub fn remove_volatile(answer: &mut Value, volatile: &[String]) -> Vec<(String, Value)> {
     let mut removed = Vec::new();
     for pointer in volatile {
         if let Some((parent, name)) = pointer.rsplit_once('/')
@@ -130,8 +129,16 @@ pub fn normalize_answer(answer: &mut Value, volatile: &[String]) -> Vec<String> 
             removed.push((pointer.clone(), value));
         }
     }
+    removed
+}
+
+/// Removes the members of a source's answer whose names the table removes, at any depth. Returns them with their
+/// pointers.
+#[must_use]
+pub fn remove_named(answer: &mut Value) -> Vec<(String, Value)> {
+    let mut removed = Vec::new();
     strip(answer, &mut String::new(), &mut removed);
-    removed.into_iter().map(|(pointer, _)| pointer).collect()
+    removed
 }
 
 /// Removes members by name, at any depth.

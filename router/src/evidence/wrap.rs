@@ -15,6 +15,15 @@ const TIMED_OUT: i64 = 124;
 pub enum Given {
     /// An output.
     Output(Object),
+    /// An output that reports a failure.
+    Failed {
+        /// The output.
+        output: Object,
+        /// The stable code.
+        code: String,
+        /// The message of the error.
+        message: String,
+    },
     /// No output, but an error.
     Error {
         /// The stable code.
@@ -26,6 +35,16 @@ pub enum Given {
     },
 }
 
+impl Given {
+    /// Returns the output that the adapter gave, if it gave one.
+    const fn output(&self) -> Option<&Object> {
+        match self {
+            Self::Output(output) | Self::Failed { output, .. } => Some(output),
+            Self::Error { .. } => None,
+        }
+    }
+}
+
 /// Returns the output of a role.
 pub(super) fn wrap(class: ActionClass, version: &str, given: &Given) -> Value {
     let mut output = Object::with_capacity(9);
@@ -35,30 +54,23 @@ pub(super) fn wrap(class: ActionClass, version: &str, given: &Given) -> Value {
     output.insert("ok", matches!(given, Given::Output(_)));
     match class.role() {
         Role::Scout => {
-            let result = match given {
-                Given::Output(result) => result.clone(),
-                Given::Error { .. } => Object::new(),
-            };
-            output.insert("result", result);
+            output.insert("result", given.output().cloned().unwrap_or_default());
             output.insert("sources", Value::Array(Vec::new()));
         }
         Role::Envoy => {
-            let text = |name: &str| match given {
-                Given::Output(result) => result.get(name).and_then(Value::as_str),
-                Given::Error { .. } => None,
-            };
+            let text = |name: &str| given.output()?.get(name).and_then(Value::as_str);
+            let exit_code = |result: &Object| result.get("exit_code").and_then(Value::as_i64);
             let exit_code = match given {
-                Given::Output(result) => {
-                    result.get("exit_code").and_then(Value::as_i64).unwrap_or(0)
-                }
+                Given::Output(result) => exit_code(result).unwrap_or(0),
+                Given::Failed { output, .. } => exit_code(output).unwrap_or(NO_OUTPUT),
                 Given::Error { code, .. } if code == "TIMEOUT" => TIMED_OUT,
                 Given::Error { .. } => NO_OUTPUT,
             };
             // What is no program has no standard output; what it gave is as good as one.
-            let stdout = match (text("stdout"), given) {
+            let stdout = match (text("stdout"), given.output()) {
                 (Some(stdout), _) => stdout.to_owned(),
-                (None, Given::Output(result)) => json::to_canonical(&result.clone().into()),
-                (None, Given::Error { .. }) => String::new(),
+                (None, Some(result)) => json::to_canonical(&result.clone().into()),
+                (None, None) => String::new(),
             };
             output.insert("exit_code", exit_code);
             output.insert("stdout", stdout);
@@ -71,7 +83,11 @@ pub(super) fn wrap(class: ActionClass, version: &str, given: &Given) -> Value {
 }
 
 fn errors(given: &Given) -> Vec<Value> {
-    let Given::Error { code, message, findings } = given else { return Vec::new() };
+    let (code, message, findings) = match given {
+        Given::Output(_) => return Vec::new(),
+        Given::Failed { code, message, .. } => (code, message, &[][..]),
+        Given::Error { code, message, findings } => (code, message, &findings[..]),
+    };
     let mut error = Object::new();
     error.insert("code", code.as_str());
     error.insert("message", message.as_str());

@@ -84,10 +84,11 @@ impl Problem {
         self
     }
 
-    /// Takes secrets out of what is told: a caller may have sent one where it does not belong.
+    /// Redacts the detail: a caller may have sent a secret where it does not belong. The hint is the router's own
+    /// text, so only exact values of known secrets are replaced in it.
     pub(super) fn without(mut self, secrets: &Secrets) -> Self {
         self.detail = secrets.scrub(&self.detail);
-        self.hint = secrets.scrub(&self.hint);
+        self.hint = secrets.without_known(&self.hint);
         self
     }
 

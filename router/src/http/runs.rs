@@ -18,7 +18,7 @@ use crate::json::{Object, Value};
 use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
-use crate::router::{Accepted, Canceller, Submission};
+use crate::router::{Accepted, Canceller, Fetch, Submission};
 use crate::store::{Filter, Log, Status};
 
 /// The longest time that a caller may ask to wait.
@@ -95,7 +95,10 @@ async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> 
     let (store, run_id) = (context.service.store().clone(), run_id.to_owned());
     let found = tokio::task::spawn_blocking(move || store.log(&run_id)).await;
     match found {
-        Ok(Ok(Some(log))) => Ok(Outcome::of_log(&log)),
+        Ok(Ok(Some(log))) => {
+            let (router, caller) = (context.service.router(), &context.bearer.caller);
+            Ok(router.restored(Outcome::of_log(&log), Some(caller), Fetch::Keep).await?)
+        }
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(None)) | Err(_) => Err(crate::store::Error::Closed.into()),
     }
@@ -252,12 +255,15 @@ fn log(context: &Context) -> Result<Log, Problem> {
     context.service.store().log(run_id)?.ok_or_else(|| Problem::no_run(run_id))
 }
 
-/// Returns a run as it is recorded.
+/// Returns a run as it is recorded; its own caller gets answers that are still held.
 pub(super) async fn show(context: Context) -> Result<Response, Problem> {
     context
         .blocking(|context| {
             let log = log(context)?;
-            let mut response = Outcome::of_log(&log).to_json().into_object().unwrap_or_default();
+            let mut outcome = Outcome::of_log(&log);
+            let (router, caller) = (context.service.router(), &context.bearer.caller);
+            router.restore_answers(&mut outcome, Some(caller), Fetch::Remove)?;
+            let mut response = outcome.to_json().into_object().unwrap_or_default();
             response.insert("goal", log.record.header.goal.as_str());
             response.insert("created_at", log.record.header.created_at.as_str());
             Ok(reply::json(StatusCode::OK, &response.into()))

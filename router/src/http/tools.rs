@@ -9,7 +9,7 @@ use super::{reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
 use crate::json::{Object, Value};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, pointers_json};
 use crate::request::{Mode, RunToolRequest};
 use crate::store::Status;
 use crate::toolspec::ToolSpec;
@@ -123,8 +123,14 @@ fn told(outcome: &Outcome) -> Value {
     answer.insert("status", outcome.status.name());
     let step = outcome.results.first();
     answer.insert("simulated", step.is_some_and(|step| step.simulated));
-    if let Some(step) = step.filter(|step| step.error.is_none()) {
-        answer.insert("output", step.output.clone());
+    let output = step.map(|step| (step, step.for_caller()));
+    // A failed tool may have an output too.
+    if let Some((step, output)) = output.filter(|(step, it)| step.error.is_none() || !it.is_empty())
+    {
+        answer.insert("output", output.clone());
+        if !step.redacted.is_empty() {
+            answer.insert("redacted", pointers_json(&step.redacted));
+        }
     }
     if outcome.needs_review() {
         answer.insert("review", "required");

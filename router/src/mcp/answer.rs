@@ -9,16 +9,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::json::Object;
-use crate::outcome::{Outcome, StepError};
+use crate::outcome::{Outcome, StepError, StepResult};
 
 /// What a step gave.
 pub(super) enum Gave {
     /// An output.
     Output(JsonObject),
-    /// A failure that was to be expected.
-    Failure(StepError),
+    /// Operational failure.
+    Failure(Failure),
     /// Questions to the caller.
     Questions(Questions),
+}
+
+/// Operational failure of a step, with the output that the adapter gave with it.
+pub(super) struct Failure {
+    pub(super) error: StepError,
+    output: Option<JsonObject>,
 }
 
 /// What a call asks its caller.
@@ -37,9 +43,7 @@ pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
         if let Some((code, message)) = &outcome.error {
             return Err(ErrorData::new(super::REFUSED, message.clone(), data(code)));
         }
-        let mut output = step.map(|step| step.output.to_serde()).unwrap_or_default();
-        // The record says which adapter answered; callers asked a tool.
-        output.remove("adapter_id");
+        let output = step.map(|step| step.for_caller().to_serde()).unwrap_or_default();
         return Ok(Gave::Output(output));
     };
     let details = Value::Object(error.details.to_serde());
@@ -65,7 +69,11 @@ pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
         code if is_denial(&details) => {
             Err(ErrorData::new(ErrorCode::INVALID_PARAMS, error.message.clone(), data(code)))
         }
-        _ => Ok(Gave::Failure(error.clone())),
+        _ => {
+            let output = step.map(StepResult::for_caller).filter(|output| !output.is_empty());
+            let output = output.map(Object::to_serde);
+            Ok(Gave::Failure(Failure { error: error.clone(), output }))
+        }
     }
 }
 
@@ -80,14 +88,25 @@ fn is_denial(details: &Value) -> bool {
 pub(super) fn result(
     outcome: &Outcome,
     content: bool,
-    gave: Result<JsonObject, StepError>,
+    gave: Result<JsonObject, Failure>,
 ) -> Result<CallToolResult, ErrorData> {
     let mut result = match gave {
         Ok(output) if content => typed(output)?,
         Ok(output) => CallToolResult::structured(Value::Object(output)),
-        Err(error) => {
-            let text = format!("{}: {}", error.code, error.message);
-            CallToolResult::error(vec![ContentBlock::text(text)])
+        Err(Failure { error, output }) => {
+            let text = ContentBlock::text(format!("{}: {}", error.code, error.message));
+            match output {
+                None => CallToolResult::error(vec![text]),
+                Some(output) if content => {
+                    let upstream = typed::<CallToolResult>(output);
+                    upstream.unwrap_or_else(|_| CallToolResult::error(vec![text]))
+                }
+                Some(output) => {
+                    let mut result = CallToolResult::structured_error(Value::Object(output));
+                    result.content.insert(0, text);
+                    result
+                }
+            }
         }
     };
     result.result_type = Some(ResultType::COMPLETE);

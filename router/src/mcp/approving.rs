@@ -10,7 +10,7 @@ use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::outcome::{Outcome, Waiting};
-use crate::router::Answer;
+use crate::router::{Answer, Fetch};
 use crate::store::Status;
 
 /// So much of the arguments is shown to the person who decides.
@@ -43,7 +43,11 @@ impl Handler {
             let outcome = log.as_ref().map(Outcome::of_log);
             match outcome {
                 Some(outcome) if outcome.status == Status::Running => {}
-                Some(outcome) => return Ok(outcome),
+                Some(outcome) => {
+                    let (router, caller) = (self.service().router(), &*asker.bearer.caller);
+                    let restored = router.restored(outcome, Some(caller), Fetch::Keep).await;
+                    return restored.map_err(|error| self.failed(&error));
+                }
                 None => return Err(ErrorData::internal_error("the run is gone", None)),
             }
         }

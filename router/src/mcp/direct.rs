@@ -120,7 +120,7 @@ impl Handler {
         };
         let gave = match answer::read(&outcome)? {
             Gave::Output(output) => Ok(output),
-            Gave::Failure(error) => Err(error),
+            Gave::Failure(failure) => Err(failure),
             Gave::Questions(questions) if direct.era == Era::Stateless => {
                 let bound = Bound { asker, method: "tools/call", name, args: &args() };
                 return Ok(Some(self.ask_back(&bound, questions).into()));

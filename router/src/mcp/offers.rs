@@ -298,7 +298,9 @@ impl Handler {
             };
             let questions = match answer::read(&outcome)? {
                 Gave::Output(output) => return answer::typed(output).map(Granted::Answer),
-                Gave::Failure(error) => return Err(answer::failure(&outcome, &error, name)),
+                Gave::Failure(failure) => {
+                    return Err(answer::failure(&outcome, &failure.error, name));
+                }
                 Gave::Questions(questions) => questions,
             };
             if is_stateless(context) {

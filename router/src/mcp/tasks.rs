@@ -18,10 +18,10 @@ use super::{Asker, Handler, refused};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::event::{Failure, Line};
-use crate::outcome::{Outcome, Recorded, StepStatus, Waiting};
+use crate::outcome::{Outcome, Recorded, StepResult, StepStatus, Waiting};
 use crate::policy::Act;
 use crate::request::{Mode, Step};
-use crate::router::{Accepted, Canceller, Submission};
+use crate::router::{Accepted, Canceller, Fetch, Submission};
 use crate::store::{Log, Status};
 use crate::toolspec::OneCall;
 
@@ -76,7 +76,10 @@ impl Handler {
         task_id: &str,
     ) -> Result<GetTaskResult, ErrorData> {
         let found = self.find_task(asker, task_id).await?;
-        let (payload, message) = match self.stands(asker, &found) {
+        let (router, caller) = (self.service().router(), &*asker.bearer.caller);
+        let outcome = router.restored(Outcome::of_log(&found.log), Some(caller), Fetch::Remove);
+        let outcome = outcome.await.map_err(|error| self.failed(&error))?;
+        let (payload, message) = match self.stands(asker, &found, outcome) {
             Stands::Working(message) => (TaskPayload::Working, message),
             Stands::Waits(waiting) => {
                 let message = Some(approving::told(&waiting));
@@ -106,7 +109,7 @@ impl Handler {
         responses: InputResponses,
     ) -> Result<(), ErrorData> {
         let found = self.find_task(asker, task_id).await?;
-        let questions = match self.stands(asker, &found) {
+        let questions = match self.stands(asker, &found, Outcome::of_log(&found.log)) {
             Stands::Asks(questions) => questions,
             Stands::Waits(waiting) => {
                 let response = responses.get(&approving::name(&waiting.approval_id));
@@ -141,7 +144,7 @@ impl Handler {
         let found = self.find_task(asker, task_id).await?;
         self.require(asker, Scope::Run, "tasks/cancel")?;
         let run_id = &found.log.record.header.run_id;
-        match self.stands(asker, &found) {
+        match self.stands(asker, &found, Outcome::of_log(&found.log)) {
             Stands::Working(_) | Stands::Waits(_) if found.waits() => {
                 self.stop_waiting(asker, run_id).await
             }
@@ -247,8 +250,7 @@ impl Handler {
         Ok(Found { task_id: task_id.to_owned(), created_at, log, turn, owner })
     }
 
-    fn stands(&self, asker: &Asker, found: &Found) -> Stands {
-        let outcome = Outcome::of_log(&found.log);
+    fn stands(&self, asker: &Asker, found: &Found, outcome: Outcome) -> Stands {
         if outcome.status == Status::Running {
             return match outcome.waiting {
                 Some(waiting) if self.may_decide(asker, found.owner.as_ref()) => {
@@ -276,11 +278,11 @@ impl Handler {
         };
         // The tool may be gone since, or not be there yet; its output still says what it is.
         let known = self.service().standing().tools.get(name).map(|spec| spec.definition.content);
-        let output = outcome.results.first().map(|step| &step.output);
+        let output = outcome.results.first().map(StepResult::for_caller);
         let content = known.unwrap_or_else(|| output.is_some_and(answer::is_content));
         let result = match answer::read(&outcome) {
             Ok(Gave::Output(output)) => answer::result(&outcome, content, Ok(output)),
-            Ok(Gave::Failure(error)) => answer::result(&outcome, content, Err(error)),
+            Ok(Gave::Failure(failure)) => answer::result(&outcome, content, Err(failure)),
             Ok(Gave::Questions(questions)) => return Stands::Asks(questions),
             Err(error) => Err(error),
         };

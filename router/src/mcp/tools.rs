@@ -103,8 +103,8 @@ impl Handler {
                 Gave::Output(output) => {
                     return Ok(answer::result(&outcome, content, Ok(output))?.into());
                 }
-                Gave::Failure(error) => {
-                    return Ok(answer::result(&outcome, content, Err(error))?.into());
+                Gave::Failure(failure) => {
+                    return Ok(answer::result(&outcome, content, Err(failure))?.into());
                 }
                 Gave::Questions(questions) => questions,
             };

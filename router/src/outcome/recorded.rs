@@ -6,6 +6,7 @@ use super::{Choice, Signals, StepError, StepResult, StepStatus, interrupted};
 use crate::approval::{Approval, Decision, Ruling};
 use crate::event::{Kind, Line};
 use crate::json::{self, Limits, Object, Value};
+use crate::secret::redacted_pointers;
 use crate::store::Log;
 
 /// What a log says in full, for those who go on with it or answer from it.
@@ -80,14 +81,10 @@ impl Recorded {
                 adapter_kind: text(&payload, "adapter_kind"),
                 selection_source: text(&payload, "selection_source"),
             }),
-            Kind::ToolCallSucceeded => self.results.push(StepResult {
-                step_id: text(&payload, "step_id"),
-                status: StepStatus::Ok,
-                simulated,
-                output: payload.remove("output").and_then(Value::into_object).unwrap_or_default(),
-                error: None,
-                signals: None,
-            }),
+            Kind::ToolCallSucceeded => {
+                let step_id = text(&payload, "step_id");
+                self.results.push(answered(step_id, simulated, &mut payload));
+            }
             Kind::ToolCallFailed => {
                 let bug = text(&payload, "error_kind") == "bug";
                 let details = payload.remove("details").and_then(Value::into_object);
@@ -97,14 +94,9 @@ impl Recorded {
                     message: text(&payload, "message"),
                     details: details.unwrap_or_default(),
                 };
-                self.results.push(StepResult {
-                    step_id: text(&payload, "step_id"),
-                    status: StepStatus::Error,
-                    simulated,
-                    output: Object::new(),
-                    error: Some(error),
-                    signals: None,
-                });
+                let result = answered(text(&payload, "step_id"), simulated, &mut payload);
+                let status = StepStatus::Error;
+                self.results.push(StepResult { status, error: Some(error), ..result });
             }
             Kind::SignalsEvaluated => {
                 let part = |key: &str| payload.get(key).and_then(Value::as_object);
@@ -153,5 +145,20 @@ impl Recorded {
             Kind::StepStarted => self.approval = None,
             Kind::RunCompleted => {}
         }
+    }
+}
+
+/// Returns the result of a call with the output that its event records, if it records one.
+fn answered(step_id: String, simulated: bool, payload: &mut Object) -> StepResult {
+    let output = payload.remove("output").and_then(Value::into_object).unwrap_or_default();
+    StepResult {
+        step_id,
+        status: StepStatus::Ok,
+        simulated,
+        redacted: redacted_pointers(&output),
+        output,
+        answer: None,
+        error: None,
+        signals: None,
     }
 }

@@ -67,6 +67,8 @@ impl Signals {
             details.remove("reason");
             result.status = StepStatus::Error;
             result.output = Object::new();
+            result.answer = None;
+            result.redacted = Vec::new();
             result.error = Some(StepError {
                 kind: ErrorKind::Operational,
                 code: Self::REJECTED.to_owned(),

@@ -45,6 +45,12 @@ impl Law {
         schemas.try_for_each(|schema| schema.check(&args))
     }
 
+    /// Returns whether a definition says that the outputs of an operation are `CallToolResult`s.
+    #[must_use]
+    pub fn gives_content(&self, act: Act<'_>) -> bool {
+        self.contracts_of(act).iter().any(|contract| contract.content)
+    }
+
     /// Holds an output to the contract of its operation. What says that it failed promises nothing.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! `request` in RUN_STARTED, and `goal`; and, unless PLAN_CREATED says that there was none, the plan as
 //! `plan_override`. L has for every step that was completed, in order: `evidence` (empty), `output`,
 //! `simulated`, `status` and `step_id`; the output is empty
-//! if the call failed, or its signals rejected it.
+//! if the call failed without one, or its signals rejected it.
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -70,8 +70,8 @@ impl<'a> Provenance<'a> {
                 self.simulated = started.mode.as_deref() == Some("dry_run");
             }
             Fact::PlanCreated(_) => self.planned = payload,
-            Fact::StepStarted { .. } | Fact::ToolCallFailed { .. } => self.output = None,
-            Fact::ToolCallSucceeded { .. } => self.output = output,
+            Fact::StepStarted { .. } => self.output = None,
+            Fact::ToolCallSucceeded { .. } | Fact::ToolCallFailed { .. } => self.output = output,
             // What is rejected is not passed on.
             Fact::SignalsEvaluated { action, .. } => {
                 if action.as_deref() == Some(Action::AutoReject.name()) {

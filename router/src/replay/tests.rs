@@ -7,12 +7,22 @@ use crate::store::{Header, Progress, RunRecord};
 const PLAN: &str = r#"[{"call":{"args":{},"method":"m","tool":"t"},"intent":"i","step_id":"a"},{"call":{"args":{},"method":"n","tool":"t"},"intent":"i","step_id":"b\u00e9"}]"#;
 const OUTPUT: &str = r#"{"deep":[[{"x":[]}]],"text":"\u00e9\n"}"#;
 
+/// The output of the second step, which fails.
+const FAILED_OUTPUT: &str = r#"{"isError":true}"#;
+
 /// The events of a run of ours in which the first step succeeds and the second fails.
 fn events() -> Vec<(&'static str, String)> {
+    events_with(Some(FAILED_OUTPUT))
+}
+
+/// The same events, with the output of the failed call or without one.
+fn events_with(failed: Option<&str>) -> Vec<(&'static str, String)> {
+    let covered = failed.unwrap_or("{}");
+    let failed = failed.map(|output| format!(r#""output":{output},"#)).unwrap_or_default();
     let request = format!(
         r#"{{"request":{{"mode":"apply","policy":{{"allow_apply":true}},"goal":"g","plan_override":{PLAN}}},
         "results":[{{"step_id":"a","status":"ok","simulated":false,"output":{OUTPUT},"evidence":[]}},
-        {{"step_id":"bé","status":"error","simulated":false,"output":{{}},"evidence":[]}}]}}"#
+        {{"step_id":"bé","status":"error","simulated":false,"output":{covered},"evidence":[]}}]}}"#
     );
     let covered = to_canonical(&parse(request.as_bytes(), Limits::REQUEST).unwrap());
     let digest = Digest::of(covered.as_bytes());
@@ -32,7 +42,7 @@ fn events() -> Vec<(&'static str, String)> {
         ("STEP_COMPLETED", text(r#"{"status":"ok","step_id":"a"}"#)),
         ("STEP_STARTED", text(r#"{"step_id":"b\u00e9"}"#)),
         ("TOOL_CALL_REQUESTED", text(r#"{"call":{"method":"n"},"step_id":"b\u00e9"}"#)),
-        ("TOOL_CALL_FAILED", text(r#"{"output":{"not":"this"},"step_id":"b\u00e9"}"#)),
+        ("TOOL_CALL_FAILED", format!(r#"{{{failed}"step_id":"b\u00e9"}}"#)),
         ("STEP_COMPLETED", text(r#"{"status":"error","step_id":"b\u00e9"}"#)),
         (
             "PROVENANCE_EMITTED",
@@ -94,6 +104,12 @@ fn a_sound_log_has_no_violations() {
     assert_eq!(replay.view.outcome(), Some("error"));
     assert_eq!(replay.view.tools_used(), ["m", "n"]);
     assert_eq!(told, []);
+}
+
+#[test]
+fn failed_calls_need_no_output() {
+    let replay = replay(&log(&events_with(None), Status::Failed));
+    assert_eq!((replay.violations, replay.warnings), (vec![], vec![]));
 }
 
 #[test]

@@ -97,6 +97,12 @@ impl Step {
         self.0.get("grants")
     }
 
+    /// Returns whether the step succeeds also with an output that reports a failure.
+    #[must_use]
+    pub fn expects_any(&self) -> bool {
+        text(&self.0, "expect") == Some(table::ANY)
+    }
+
     /// Returns the step exactly as given.
     #[must_use]
     pub const fn raw(&self) -> &Object {

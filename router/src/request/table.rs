@@ -57,7 +57,11 @@ pub(super) static STEP: Shape = closed(&[
     optional("dispatch", Kind::Object(&DISPATCH)),
     optional("timeout_ms", Kind::COUNT),
     optional("grants", Kind::List(&GRANT)),
+    optional("expect", Kind::Word(&["success", ANY])),
 ]);
+
+/// The expectation of a step that accepts an output which reports a failure.
+pub(super) const ANY: &str = "any";
 
 /// What the plan grants to a step beyond its role.
 static GRANT: Shape = closed(&[

@@ -13,7 +13,7 @@ use crate::dispatch::{Broken, Cancel};
 use crate::outcome::Outcome;
 use crate::recover::{self, How, Resumable};
 use crate::store::{ApprovalFilter, Ballot, Orphan, Ruled, Settled, Status};
-use crate::telemetry::work_span;
+use crate::telemetry::{self, work_span};
 
 /// What somebody says about an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +216,9 @@ impl Inner {
                 How::Waits => inner.parked(&id, &cancel).await,
                 How::Left { why } => tracing::error!(why, "a run does not go on after a decision"),
                 How::Resumed | How::Ended { .. } => {
+                    if recovered.status == Status::Failed {
+                        telemetry::mark_run_failed(recovered.status.name());
+                    }
                     around.metrics.run_ended(&mode, recovered.status.name(), begun.elapsed());
                 }
             }

@@ -1,4 +1,4 @@
-//! Lets approvals expire: one task, which sleeps until the next one is due.
+//! Lets approvals and held answers expire: one task, which sleeps until the next approval is due.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -54,6 +54,8 @@ async fn watch(inner: Weak<Inner>, asked: Arc<Notify>) {
 /// Lets expire what is due, and returns how long nothing else is.
 async fn look(inner: &Arc<Inner>) -> Result<Duration, Error> {
     inner.expire_due().await?;
+    let now = inner.clock.now();
+    inner.ask(move |store| store.remove_expired_answers(now)).await?;
     let next = inner.ask(|store| store.next_expiry()).await?;
     let Some(next) = next else { return Ok(LOOK) };
     let left = next.as_millis().saturating_sub(inner.clock.now().as_millis());

@@ -8,7 +8,7 @@ use super::owner::WAITING;
 use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Inserts, Row, update_run};
 use super::schema::MAX_EVENTS;
-use super::{Error, approvals};
+use super::{Error, approvals, held};
 
 /// Writes what was handed over of one run. A run that is begun by it is put into `begun`.
 pub(super) fn append_one(
@@ -19,7 +19,7 @@ pub(super) fn append_one(
     counts: &mut Counts,
     begun: &mut Vec<Ticket>,
 ) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim, approvals, waits } = append;
+    let Append { ticket, header, progress, body, count, claim, approvals, held, waits } = append;
     let first = progress.events - count;
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
@@ -57,6 +57,7 @@ pub(super) fn append_one(
         }
     }
     approvals::write(transaction, run_no, approvals)?;
+    held::write(transaction, &header.run_id, held)?;
     inserts.segment(run_no, first, *count, body)
 }
 
@@ -107,8 +108,8 @@ mod tests {
             head: Digest::ZERO,
         };
         let (ticket, header) = (ticket.clone(), Arc::new(header));
-        let (body, claim, approvals) = ("{}\n".to_owned(), None, Vec::new());
-        Append { ticket, header, progress, body, count: 1, claim, approvals, waits: false }
+        let (body, claim, approvals, held) = ("{}\n".to_owned(), None, Vec::new(), Vec::new());
+        Append { ticket, header, progress, body, count: 1, claim, approvals, held, waits: false }
     }
 
     #[test]

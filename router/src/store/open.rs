@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::Error;
+use super::{Error, held};
 use super::owner::Identity;
 use super::schema::{self, Layout};
 use crate::clock::Clock;
@@ -199,6 +199,7 @@ pub(super) fn adopt(
         ],
     )?;
     let owner_no = transaction.last_insert_rowid();
+    held::remove_expired(&transaction, Clock::System.now())?;
     transaction.commit()?;
     Ok(owner_no)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use super::HeldAnswer;
 use crate::approval::Ruling;
 use crate::digest::Digest;
 
@@ -149,6 +150,8 @@ pub struct Append {
     pub claim: Option<Claim>,
     /// What these events say of approvals.
     pub approvals: Vec<ApprovalChange>,
+    /// Answers of these events that are held for the caller of the run.
+    pub held: Vec<HeldAnswer>,
     /// Whether the run waits for a person after these events; then no process is its owner.
     pub waits: bool,
 }

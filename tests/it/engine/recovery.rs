@@ -41,6 +41,7 @@ pub fn cut(log: &Log, count: usize, path: &std::path::Path) {
         count: count as u64,
         claim: None,
         approvals: Vec::new(),
+        held: Vec::new(),
         waits: false,
     };
     let store = Store::open(path).unwrap();

@@ -348,6 +348,7 @@ fn commits_are_counted_and_timed() {
         count: log.record.progress.events,
         claim: None,
         approvals: Vec::new(),
+        held: Vec::new(),
         waits: false,
     };
     let made = store.append(append(store::Ticket::default())).unwrap();

@@ -1,0 +1,88 @@
+//! Answers that the store holds for the caller of a run.
+
+use super::{Error, Inner, Router};
+use crate::caller::Caller;
+use crate::clock::Timestamp;
+use crate::outcome::Outcome;
+use crate::store::{self, Status, Store};
+
+/// How long held answers stay after they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// For the rest of their hour: the caller repeats a request, or still waits for it.
+    Keep,
+    /// No longer, if the run is over: the caller fetches it.
+    Remove,
+}
+
+impl Router {
+    /// Puts the answers that are held for a caller into the outcome of a run that was read from the store. Other
+    /// callers keep the recorded form. It waits for the store, so it must not run on an asynchronous thread.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn restore_answers(
+        &self,
+        outcome: &mut Outcome,
+        caller: Option<&Caller>,
+        fetch: Fetch,
+    ) -> Result<(), Error> {
+        Ok(restore(&self.inner.store, self.inner.clock.now(), outcome, caller, fetch)?)
+    }
+
+    /// As [`restore_answers`](Self::restore_answers), on a thread that may wait.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn restored(
+        &self,
+        outcome: Outcome,
+        caller: Option<&Caller>,
+        fetch: Fetch,
+    ) -> Result<Outcome, Error> {
+        self.inner.restored(outcome, caller, fetch).await
+    }
+}
+
+impl Inner {
+    pub(super) async fn restored(
+        &self,
+        mut outcome: Outcome,
+        caller: Option<&Caller>,
+        fetch: Fetch,
+    ) -> Result<Outcome, Error> {
+        if !outcome.is_redacted() {
+            return Ok(outcome);
+        }
+        let (caller, now) = (caller.cloned(), self.clock.now());
+        self.ask(move |store| {
+            restore(store, now, &mut outcome, caller.as_ref(), fetch)
+                .map(|()| outcome)
+        })
+        .await
+    }
+}
+
+fn restore(
+    store: &Store,
+    now: Timestamp,
+    outcome: &mut Outcome,
+    caller: Option<&Caller>,
+    fetch: Fetch,
+) -> Result<(), store::Error> {
+    if !outcome.is_redacted() {
+        return Ok(());
+    }
+    let answers = store.held_answers(&outcome.run_id, caller, now)?;
+    if answers.is_empty() {
+        return Ok(());
+    }
+    outcome.restore(answers);
+    if fetch == Fetch::Remove
+        && outcome.status != Status::Running
+        && let Err(error) = store.remove_held_answers(&outcome.run_id)
+    {
+        tracing::warn!(run_id = outcome.run_id, %error, "cannot remove answers that were fetched");
+    }
+    Ok(())
+}
