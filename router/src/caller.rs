@@ -27,6 +27,12 @@ impl Caller {
         Self { name: Self::LOCAL.to_owned(), token_id: None, role: None, scope: Scope::Admin }
     }
 
+    /// Returns whether the caller may call every operation of a loaded adapter, as far as policy and roles allow.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.scope == Scope::Admin
+    }
+
     /// Returns the form that is recorded.
     #[must_use]
     pub fn to_json(&self) -> Object {

@@ -203,7 +203,8 @@ impl Execution {
             self.selected.iter().find(|choice| choice.selection_source == Source::Default.name());
         let default =
             default.map_or(around.registry.default_adapter_id(), |choice| &choice.adapter_id);
-        gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan)
+        let reach = around.law.reach(self.origin.caller.as_deref());
+        gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan, reach)
     }
 
     /// Carries the run through to its end, or until it waits for a person.

@@ -238,7 +238,8 @@ impl<'a> Retrieving<'a> {
             args.insert(key, value.clone());
         }
         entry.input(secrets.redact_object(&args).unwrap_or_else(|| args.clone()));
-        let selected = gate::select_source(&self.around.registry, &source.adapter);
+        let reach = self.around.law.reach(self.caller);
+        let selected = gate::select_source(&self.around.registry, &source.adapter, reach);
         let selected = selected.map_err(|failure| match failure {
             Failure::Selection { code, message, .. } => AdapterError::operational(code, message),
             other => AdapterError::operational(UNKNOWN, format!("{other:?}")),

@@ -63,7 +63,8 @@ impl Witness {
         let by = error.details.get("denied_by").and_then(serde_json::Value::as_str);
         let code = match by {
             Some("role") => "ROLE_REFUSED",
-            Some("rule" | "operator") => "PERMISSION_DENIED",
+            Some("offer") => "NOT_OFFERED",
+            Some("rule" | "default" | "operator") => "PERMISSION_DENIED",
             _ => return,
         };
         if let Some(tell) = self.denials.get() {
