@@ -3,6 +3,7 @@
 //! Nothing is opened before it is wanted, so that a request that is refused leaves no trace, and whoever
 //! only reads creates nothing.
 
+mod boundary;
 mod catalogues;
 mod contracts;
 mod error;

@@ -2,8 +2,8 @@
 
 mod check;
 
-pub use check::{CallerCheck, Revocation, ValidCaller};
 pub(crate) use check::CheckedCaller;
+pub use check::{CallerCheck, Revocation, ValidCaller};
 
 use crate::access::Scope;
 use crate::json::{Object, Value};
@@ -36,6 +36,12 @@ impl Caller {
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.token_id == other.token_id && self.name == other.name
+    }
+
+    /// Returns whether the caller may call every operation of a loaded adapter, as far as policy and roles allow.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.scope == Scope::Admin
     }
 
     /// Returns the form that is recorded.

@@ -1,8 +1,8 @@
 //! The course of a run: plan, selection, steps, provenance, end; from the beginning or from where a
 //! process that is gone left off.
 
-mod asking;
 mod answer;
+mod asking;
 mod attesting;
 mod ending;
 mod failure;
@@ -22,8 +22,8 @@ use nexus_router_sdk::{ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
 
 pub(crate) use resuming::Obstacle;
-pub(crate) use rules::RulesInForce;
 use revocation::CallerState;
+pub(crate) use rules::RulesInForce;
 
 use crate::approval::Approval;
 use crate::caller::{Caller, CallerCheck};
@@ -218,7 +218,8 @@ impl Execution {
             self.selected.iter().find(|choice| choice.selection_source == Source::Default.name());
         let default =
             default.map_or(around.registry.default_adapter_id(), |choice| &choice.adapter_id);
-        gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan)
+        let reach = around.law.reach(self.origin.caller.as_deref());
+        gate::select(&around.registry, default, Dispatch::of(&self.request), &self.plan, reach)
     }
 
     /// Carries the run through to its end, or until it waits for a person.

@@ -18,7 +18,7 @@ use crate::conform::Misfit;
 use crate::event::Failure;
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::policy::{Act, Denial, Judgement, Law};
+use crate::policy::{Act, CallerReach, Denial, Judgement, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::role::ActionClass;
@@ -74,12 +74,14 @@ pub struct Selection {
 /// Chooses an adapter for every step, before the first call. A plan without steps gets the request's.
 ///
 /// # Errors
-/// When an adapter is unknown or lacks a capability that is asked for.
+/// When an adapter is unknown or lacks a capability that is asked for. The error names only adapters in the
+/// caller's reach.
 pub fn select(
     registry: &Registry,
     default_adapter_id: &str,
     request: Dispatch<'_>,
     plan: &[Step],
+    reach: CallerReach<'_>,
 ) -> Result<Selection, Failure> {
     let mut adapters: Vec<Selected> = Vec::with_capacity(1);
     let mut choose = |step: Option<Dispatch<'_>>| {
@@ -93,7 +95,7 @@ pub fn select(
         let index = match known {
             Some(index) => index,
             None => {
-                adapters.push(find(registry, adapter_id, source)?);
+                adapters.push(find(registry, (adapter_id, source), reach)?);
                 adapters.len() - 1
             }
         };
@@ -116,13 +118,22 @@ pub fn select(
 ///
 /// # Errors
 /// When it is not there.
-pub fn select_source(registry: &Registry, adapter_id: &str) -> Result<Selected, Failure> {
-    find(registry, adapter_id, Source::Step)
+pub fn select_source(
+    registry: &Registry,
+    adapter_id: &str,
+    reach: CallerReach<'_>,
+) -> Result<Selected, Failure> {
+    find(registry, (adapter_id, Source::Step), reach)
 }
 
-fn find(registry: &Registry, adapter_id: &str, source: Source) -> Result<Selected, Failure> {
+fn find(
+    registry: &Registry,
+    (adapter_id, source): (&str, Source),
+    reach: CallerReach<'_>,
+) -> Result<Selected, Failure> {
     let Ok(adapter) = registry.get(adapter_id) else {
-        let available = registry.adapters().map(|adapter| adapter.adapter_id().into()).collect();
+        let ids = registry.adapters().map(|adapter| adapter.adapter_id());
+        let available = ids.filter(|id| reach.shows(id)).map(Value::from).collect();
         let mut details = Object::new();
         details.insert("available_adapters", Value::Array(available));
         details.insert("requested_adapter_id", adapter_id);
@@ -269,7 +280,7 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
 }
 
 /// Decides about a call that a call under way asks for, in the class of its source. Everything that holds for steps
-/// holds for it.
+/// holds for it, except that the source itself is its offer.
 #[must_use]
 pub fn admit_source<'a>(
     grounds: Grounds<'a>,
@@ -293,6 +304,11 @@ fn decide<'a>(
     if (act.tool, act.method) == Catalog::CALL {
         let message = "Only the router asks adapters for their catalogues.".to_owned();
         return deny("PERMISSION_DENIED", message, serde_json::json!({ "denied_by": "operator" }));
+    }
+    if class.is_none()
+        && let Err(Denial { code, message, details }) = law.judge_by_offer(caller, act, step.args())
+    {
+        return deny(code, message, details.to_serde().into());
     }
     let class = class.or_else(|| law.class_of(act));
     let judgement = match law.judge_in(caller, act, class) {

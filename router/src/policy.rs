@@ -3,6 +3,8 @@
 mod contract;
 mod hint;
 mod keeping;
+mod names;
+mod offered;
 mod roles;
 mod version;
 
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::config::{
-    ApprovalSettings, Effect, Outputs, Pattern, PolicySettings, Rule, SourceEntry,
+    ApprovalSettings, Effect, Outputs, Pattern, PolicyDefault, PolicySettings, Rule, SourceEntry,
 };
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
@@ -21,6 +23,11 @@ use crate::signal::Judge;
 pub use contract::{Contract, Contracts};
 pub use hint::{Hint, Hints};
 pub use keeping::{Keeping, KeptOperation};
+pub use names::is_plain;
+pub(crate) use offered::template_fits;
+pub use offered::{
+    AdapterOffer, CallerReach, CatalogueState, OfferedOperations, OfferedTool, Operations,
+};
 
 /// The law of a router. The default allows what the caller's own policy allows.
 #[derive(Clone, Debug)]
@@ -33,6 +40,14 @@ pub struct Law {
     pub max_run: Option<Duration>,
     /// The first rule that fits decides.
     pub rules: Vec<Rule>,
+    /// The decision about calls that no rule fits.
+    pub default: PolicyDefault,
+    /// The operations that callers below admin scope may call; absent means all.
+    pub offered: Option<Arc<OfferedOperations>>,
+    /// The operations in the catalogues that are known, by the adapters' ids.
+    pub catalogues: BTreeMap<String, Arc<Operations>>,
+    /// The operations (tool, method) that tools name, of adapters whose operations are not known.
+    pub spellings: BTreeMap<String, Vec<(String, String)>>,
     /// The classes of operations, as the tool specs say.
     pub classes: Classes,
     /// What callers call operations, as the tool specs say.
@@ -130,6 +145,10 @@ impl Default for Law {
             max_steps: None,
             max_run: None,
             rules: Vec::new(),
+            default: PolicyDefault::Allow,
+            offered: None,
+            catalogues: BTreeMap::new(),
+            spellings: BTreeMap::new(),
             classes: Classes::new(),
             names: Names::new(),
             contracts: Contracts::new(),
@@ -156,6 +175,7 @@ impl Law {
             max_steps: Some(settings.max_steps),
             max_run: Some(settings.max_run),
             rules: settings.rules.clone(),
+            default: settings.default.unwrap_or_default(),
             classes,
             approvals: settings.approvals,
             ..Self::default()
@@ -179,6 +199,7 @@ impl Law {
         class: Option<ActionClass>,
     ) -> Result<Judgement, Denial> {
         self.judge_by_contract(act)?;
+        self.judge_by_names(act)?;
         self.judge_by_catalogue(act)?;
         let judgement = self.judge_by_rules(caller, act, class)?;
         self.judge_by_role(caller, act, class)?;
@@ -207,7 +228,7 @@ impl Law {
     ) -> Result<Judgement, Denial> {
         let mut rules = self.rules.iter().enumerate();
         let found = rules.find(|(_, rule)| self.fits(rule, caller, (act, class)));
-        let Some((index, rule)) = found else { return Ok(Judgement::Allow) };
+        let Some((index, rule)) = found else { return self.judge_by_default(act) };
         match rule.effect {
             Effect::Allow => return Ok(Judgement::Allow),
             Effect::Approve => {
@@ -224,24 +245,39 @@ impl Law {
         Err(Denial { code: "PERMISSION_DENIED", message, details })
     }
 
-    fn fits(
+    fn judge_by_default(&self, act: Act<'_>) -> Result<Judgement, Denial> {
+        if self.default == PolicyDefault::Allow {
+            return Ok(Judgement::Allow);
+        }
+        let mut details = Object::new();
+        details.insert("denied_by", "default");
+        let message = format!(
+            "{}.{} of adapter '{}' is denied: no rule allows it (policy.default = \"deny\")",
+            act.tool, act.method, act.adapter_id
+        );
+        Err(Denial { code: "PERMISSION_DENIED", message, details })
+    }
+
+    /// Returns whether a rule fits a call. Names of adapters, tools and methods are compared without case.
+    pub(crate) fn fits(
         &self,
         rule: &Rule,
         caller: Option<&Caller>,
         (act, class): (Act<'_>, Option<ActionClass>),
     ) -> bool {
         let name = caller.map_or("", |caller| caller.name.as_str());
-        let matches = |pattern: &Option<Pattern>, text| {
-            pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
+        let matches = |pattern: &Option<Pattern>, name| {
+            pattern.as_ref().is_none_or(|pattern| pattern.matches_name(name))
         };
         let key = || act.key();
         matches(&rule.adapter, act.adapter_id)
             && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), act, &key))
             && matches(&rule.method, act.method)
-            && matches(&rule.token, name)
+            // Callers do not choose the names of tokens, and two names may differ by case alone.
+            && rule.token.as_ref().is_none_or(|pattern| pattern.matches(name))
             && rule.action_class.is_none_or(|wanted| self.is_of(wanted, act, class))
             && rule.annotation.is_none_or(|annotation| {
-                self.hints.get(&key()).copied().unwrap_or_default().fits(annotation)
+                self.hint(act).fits(annotation)
             })
     }
 
@@ -249,12 +285,13 @@ impl Law {
     fn is_called(&self, pattern: Option<&Pattern>, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
         let Some(pattern) = pattern else { return false };
         let offered = self.offers.get(act.adapter_id);
-        let would = |offer: &Offering| pattern.matches(&format!("{}{}", offer.prefix, act.tool));
+        let would =
+            |offer: &Offering| pattern.matches_name(&format!("{}{}", offer.prefix, act.tool));
         if offered.is_some_and(would) {
             return true;
         }
         let names = if self.names.is_empty() { None } else { self.names.get(&key()) };
-        names.is_some_and(|names| names.iter().any(|name| pattern.matches(name)))
+        names.is_some_and(|names| names.iter().any(|name| pattern.matches_name(name)))
     }
 
     /// Says whether an operation is of a class, or would be if it were offered. For rules and conditions alone: a
@@ -314,6 +351,37 @@ mod tests {
         law.rules[1].reason = Some("ask Ada".to_owned());
         let reason = Some("ask Ada".to_owned());
         assert_eq!(law.judge(None, ACT), Ok(Judgement::Ask { rule: 1, reason }));
+    }
+
+    #[test]
+    fn default_decides_when_no_rule_fits() {
+        let elsewhere = Rule { tool: Pattern::new("x*"), ..rule(Effect::Deny) };
+        let here = Rule { tool: Pattern::new("orders"), ..rule(Effect::Allow) };
+        let mut law = Law { rules: vec![elsewhere], ..Law::default() };
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow));
+        law.default = PolicyDefault::Deny;
+        for caller in [None, Some(&Caller::local())] {
+            let denial = law.judge(caller, ACT).unwrap_err();
+            assert_eq!(denial.code, "PERMISSION_DENIED");
+            assert_eq!(denial.details.get("denied_by").unwrap().as_str(), Some("default"));
+        }
+        law.rules.push(here);
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Allow));
+    }
+
+    #[test]
+    fn rules_compare_names_without_case() {
+        let asks = |rule: Rule| {
+            let law = Law { rules: vec![rule], ..Law::default() };
+            let caller = Caller { name: "ci".to_owned(), ..Caller::local() };
+            law.judge(Some(&caller), ACT) == Ok(ask(0))
+        };
+        let bare = || rule(Effect::Approve);
+        assert!(asks(Rule { adapter: Pattern::new("SHOP"), ..bare() }));
+        assert!(asks(Rule { tool: Pattern::new("Ord*"), ..bare() }));
+        assert!(asks(Rule { method: Pattern::new("CANCEL"), ..bare() }));
+        assert!(asks(Rule { token: Pattern::new("ci"), ..bare() }));
+        assert!(!asks(Rule { token: Pattern::new("CI"), ..bare() }), "another token");
     }
 
     #[test]

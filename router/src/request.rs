@@ -12,6 +12,7 @@ mod tools;
 use std::time::Duration;
 
 pub use error::Error;
+pub(crate) use step::direct_to;
 pub use step::{Dispatch, Step};
 pub use tools::{
     ExportRequest, Format, ImportMode, ImportRequest, InspectRequest, ReplayRequest, RunToolRequest,
@@ -133,6 +134,11 @@ impl Request {
     #[must_use]
     pub fn plan(&self) -> &[Step] {
         &self.plan
+    }
+
+    /// Returns the steps, whose adapters may still be chosen.
+    pub(crate) fn plan_mut(&mut self) -> &mut [Step] {
+        &mut self.plan
     }
 
     /// Says whether the request has a plan, be it an empty one.

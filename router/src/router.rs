@@ -7,6 +7,7 @@ mod error;
 mod expiry;
 mod held;
 mod live;
+mod named_tools;
 mod options;
 mod places;
 mod recorded;
@@ -286,9 +287,9 @@ impl Inner {
         commits: Commits,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
-        let Submission { request, run_id, caller, trace, cancel, held, listener } = submission;
+        let Submission { mut request, run_id, caller, trace, cancel, held, listener } = submission;
         let around = self.around();
-        let redacted = redact(&around.secrets, &request);
+        let mut redacted = redact(&around.secrets, &request);
         let claim =
             request.idempotency_key().map(|key| claim(key, caller.as_deref(), &request, &redacted));
         if let Some(claim) = &claim
@@ -296,6 +297,7 @@ impl Inner {
         {
             return Ok(outcome);
         }
+        named_tools::resolve(&around.law, &mut request, &mut redacted);
         let goal = redacted.request.as_ref().and_then(|request| request.get("goal")?.as_str());
         let now = self.clock.now();
         let header = Arc::new(Header {

@@ -1,5 +1,6 @@
 //! Tools as callers see them: a name for one operation of one adapter.
 
+mod boundary;
 mod definition;
 mod derived;
 mod offer;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use nexus_router_sdk::{Catalog, Tool};
 
-pub use definition::Definition;
+pub use boundary::OfferingAdapter;
+pub use definition::{Definition, HintTrust};
 pub use offer::{Offered, Offers};
 pub use registered::Local;
 
@@ -75,7 +77,11 @@ fn unknown(error: &registry::Error) -> &str {
 }
 
 fn fits(patterns: &[Pattern], name: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.matches(name))
+    patterns.iter().any(|pattern| pattern.matches_name(name))
+}
+
+fn fits_uri(patterns: &[Pattern], uri: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(uri))
 }
 
 /// Says whether callers can call a tool by this name.
@@ -146,6 +152,7 @@ impl Tools {
         entries: &[ToolEntry],
         registry: &Registry,
         catalogs: &Catalogs,
+        trust: impl Fn(&str) -> HintTrust,
     ) -> Result<(), Error> {
         for entry in entries {
             let found = registry.get(&entry.adapter);
@@ -160,7 +167,7 @@ impl Tools {
                 self.tools.contains_key(&entry.name) || self.local.contains_key(&entry.name);
             let definition = match taken {
                 true => Err("a registered tool has its name".to_owned()),
-                false => Definition::configured(entry, adapter, catalogued),
+                false => Definition::configured(entry, adapter, catalogued, trust(&entry.adapter)),
             };
             match definition {
                 Ok(definition) => {
@@ -201,7 +208,7 @@ impl Tools {
     }
 
     /// Adds what an adapter offers of its catalogue. What cannot be offered is told in the log.
-    pub fn offer(&mut self, adapter: &Adapter, offer: &Offer, catalog: &Catalog) {
+    pub fn offer(&mut self, adapter: &Adapter, offer: &Offer, catalog: &Catalog, trust: HintTrust) {
         let adapter_id = adapter.adapter_id();
         for tool in &catalog.tools {
             if !fits(&offer.tools, tool.name()) {
@@ -213,7 +220,8 @@ impl Tools {
             } else if self.tools.contains_key(&name) || self.local.contains_key(&name) {
                 Some("another tool has its name".to_owned())
             } else {
-                self.add(name.clone(), adapter, offer.action_class, tool).err()
+                let class = offer.action_class;
+                self.add(name.clone(), (adapter, trust), class, tool).err()
             };
             if let Some(why) = refused {
                 tracing::warn!(adapter_id, tool = name, why, "a tool is not offered");
@@ -233,7 +241,8 @@ impl Tools {
         ] {
             for definition in from {
                 let Some(uri) = offer::text(definition, key) else { continue };
-                if fits(&offer.resources, uri) && !offer::put(to, uri, offered(uri, definition)) {
+                if fits_uri(&offer.resources, uri) && !offer::put(to, uri, offered(uri, definition))
+                {
                     passed_over(what, uri);
                 }
             }
@@ -262,11 +271,11 @@ impl Tools {
     fn add(
         &mut self,
         name: String,
-        adapter: &Adapter,
+        (adapter, trust): (&Adapter, HintTrust),
         action_class: Option<ActionClass>,
         tool: &Tool,
     ) -> Result<(), String> {
-        let definition = Definition::catalogued(tool, adapter)?;
+        let definition = Definition::catalogued(tool, adapter, trust)?;
         let description = offer::text(&tool.definition, "description").unwrap_or_default();
         let spec = ToolSpec {
             name: name.clone(),
@@ -463,7 +472,8 @@ mod tests {
         let catalog = Catalog { tools: vec![Tool::new("good", "d"), bad], ..Catalog::default() };
         let catalogs = Catalogs::from([("null".to_owned(), Arc::new(catalog))]);
         let mut tools = Tools::default();
-        tools.configure(&[entry("good"), entry("bad")], &registry, &catalogs).unwrap();
+        let entries = [entry("good"), entry("bad")];
+        tools.configure(&entries, &registry, &catalogs, |_| HintTrust::RouterOnly).unwrap();
         assert_eq!(tools.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>(), ["good"]);
         let [withheld] = tools.withheld() else { panic!("{:?}", tools.withheld()) };
         assert!(withheld.name == "bad" && withheld.reason.contains("arguments"), "{withheld:?}");

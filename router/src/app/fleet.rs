@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::catalogues::{self, Gathered};
 use super::contracts::{Contracts, keepings};
 use super::error::Error;
-use super::{signals, sources};
+use super::{boundary, signals, sources};
 use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
@@ -65,6 +65,10 @@ struct Member {
 }
 
 impl Member {
+    fn listed(&self) -> (&Adapter, &AdapterEntry) {
+        (&self.adapter, &self.entry)
+    }
+
     /// Returns what its operations would be called if callers saw all of them.
     fn offering(&self) -> Option<(String, Offering)> {
         let Offer { prefix, action_class, .. } = &self.entry.offer;
@@ -137,14 +141,19 @@ impl Fleet {
         (discover, before): (bool, Option<&Self>),
     ) -> Result<Self, Error> {
         let all = &config.workers;
-        let loaded = wanted.iter().map(|(entry, config)| {
+        let loaded = wanted.iter().enumerate().map(|(index, (entry, settings))| {
             let mut placement = Placement::of(entry, all);
             // Whoever asks it is rejected as well, and is to be there for that.
             placement.rejects_unconfined |= is_asked(wanted, entry);
-            let adapter = same(loader, before, (entry, &placement), config)
-                .map_or_else(|| load(loader, (entry, &placement), config), Ok);
+            let adapter = same(loader, before, (entry, &placement), settings)
+                .map_or_else(|| load(loader, (entry, &placement), settings), Ok);
             let adapter = adapter.map_err(|error| without(&secrets, &error))?;
-            Ok(Member { entry: (*entry).clone(), placement, config: config.clone(), adapter })
+            let mut entry = (*entry).clone();
+            // Without a configuration file, the command line is all that the operator says.
+            if index < named.len() && config.source.is_none() {
+                entry.offer = Offer::everything();
+            }
+            Ok(Member { entry, placement, config: settings.clone(), adapter })
         });
         let mut members = loaded.collect::<Result<Vec<Member>, Error>>()?;
         let mut passed_over = Vec::new();
@@ -178,13 +187,16 @@ impl Fleet {
             });
             tools.register(standing, keeper);
         }
-        tools.configure(&config.tools, &registry, &gathered.catalogs)?;
+        let trust =
+            |adapter_id: &str| boundary::trust(members.iter().map(Member::listed), adapter_id);
+        tools.configure(&config.tools, &registry, &gathered.catalogs, trust)?;
         for Member { entry, adapter, .. } in &members {
             if let Some(catalog) = gathered.catalogs.get(adapter.adapter_id()) {
-                tools.offer(adapter, &entry.offer, catalog);
+                tools.offer(adapter, &entry.offer, catalog, trust(adapter.adapter_id()));
             }
         }
         let mut law = Law::new(&config.policy, tools.classes());
+        boundary::draw(&mut law, members.iter().map(Member::listed), &tools, &gathered);
         let kept = members
             .iter()
             .map(|member| (member.adapter.adapter_id(), member.entry.interface.as_deref()));
@@ -354,7 +366,8 @@ fn beside(
             pass_over(&mut members, because(problem.to_string()));
             continue;
         }
-        let entry = AdapterEntry { factory_ref: listed.factory_ref.clone(), ..Default::default() };
+        let (factory_ref, offer) = (listed.factory_ref.clone(), Offer::everything());
+        let entry = AdapterEntry { factory_ref, offer, ..Default::default() };
         let config = Value::Object(serde_json::Map::new());
         let placement = Placement::of(&entry, all);
         let known = same(loader, before, (&entry, &placement), &config);

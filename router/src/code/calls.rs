@@ -16,6 +16,16 @@ pub(super) const RUNS: &[Row] = &[
         "correct what the message names; the tool's input schema says what is wanted",
     ),
     (
+        "NOT_OFFERED",
+        "The operation is not offered to callers below admin scope; nothing was called.",
+        "offer it with [[tools]] or [adapters.offer], or use a token of scope admin",
+    ),
+    (
+        "OPERATION_NAME_INVALID",
+        "The tool or method of a call is not a plain name; nothing was called.",
+        "use letters, digits and _ . / : -, 128 at most",
+    ),
+    (
         "CATALOGUE_UNKNOWN",
         "The adapter has not told its catalogue yet, so the law cannot judge its operations.",
         "try again in a moment; the log says what keeps the adapter from answering",

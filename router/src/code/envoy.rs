@@ -21,8 +21,8 @@ pub(super) const RUNS: &[Row] = &[
     ),
     (
         "UNKNOWN_OPERATION",
-        "An envoy has no such tool or method: its tools are the classes of its role, each with the method run.",
-        "nexus-router role show lists the classes",
+        "The adapter has no such tool or method. Those of an envoy are the classes of its role, each with the method run.",
+        "call an operation of the adapter's catalogue (nexus-router role show lists an envoy's classes)",
     ),
     (
         "VARIABLE_NOT_GRANTED",

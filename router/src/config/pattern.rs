@@ -21,9 +21,23 @@ impl Pattern {
         &self.0
     }
 
-    /// Tells whether the pattern fits the whole text. Case matters.
+    /// Returns whether the pattern fits the whole text. Case matters.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
+        self.fits(text, |wanted, found| wanted == found)
+    }
+
+    /// Returns whether the pattern fits a whole name. Case does not matter: an adapter may ignore the case of names.
+    #[must_use]
+    pub fn matches_name(&self, name: &str) -> bool {
+        self.fits(name, |wanted, found| {
+            wanted.eq_ignore_ascii_case(&found)
+                || !(wanted.is_ascii() && found.is_ascii())
+                    && wanted.to_lowercase().eq(found.to_lowercase())
+        })
+    }
+
+    fn fits(&self, text: &str, same: impl Fn(char, char) -> bool) -> bool {
         let (mut pattern, mut rest) = (self.0.chars(), text.chars());
         // Behind the last `*`, and what it has not swallowed yet. An earlier one need not swallow more: what
         // stood between the two was found as early as can be.
@@ -39,7 +53,7 @@ impl Pattern {
             }
             match (wanted, rest.next()) {
                 (None, None) => return true,
-                (Some(wanted), Some(found)) if wanted == '?' || wanted == found => continue,
+                (Some(wanted), Some(found)) if wanted == '?' || same(wanted, found) => continue,
                 _ => {}
             }
             let Some((behind, left)) = &mut star else { return false };
@@ -80,7 +94,16 @@ mod tests {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             let expected = naive(&chars(&pattern), &chars(&text));
             prop_assert_eq!(Pattern::new(&pattern).unwrap().matches(&text), expected);
+            prop_assert_eq!(Pattern::new(&pattern).unwrap().matches_name(&text), expected);
         }
+    }
+
+    #[test]
+    fn names_match_in_any_case() {
+        let fits = |pattern: &str, name: &str| Pattern::new(pattern).unwrap().matches_name(name);
+        assert!(fits("Shop.*", "shop.BUY") && fits("forbidden", "FORBIDDEN") && fits("ü", "Ü"));
+        // The Kelvin sign is a capital k to adapters that lower names.
+        assert!(fits("ask", "as\u{212a}") && !fits("ask", "ask ") && !fits("ask", "a\u{200b}sk"));
     }
 
     #[test]

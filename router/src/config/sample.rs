@@ -25,7 +25,9 @@ mod tests {
     use crate::config::reader::Report;
     use crate::config::renamed::without_numbers;
     use crate::config::sections;
-    use crate::config::{ConfigFile, Listener, PolicySettings, Server, Workers};
+    use crate::config::{
+        ConfigFile, Effect, Listener, PolicyDefault, PolicySettings, Server, Workers,
+    };
 
     /// Puts every setting in force.
     fn uncommented() -> String {
@@ -49,8 +51,12 @@ mod tests {
     #[test]
     fn sample_says_what_holds_without_it() {
         let config = read(SAMPLE, |_, _| {});
-        // But for this one, a daemon with the sample would have no adapter.
-        let expected = ConfigFile { discover: true, ..ConfigFile::default() };
+        // A daemon with the sample has adapters, and denies all calls but those of the example.
+        let [rule] = &config.policy.rules[..] else { panic!("{:?}", config.policy) };
+        assert_eq!((rule.effect, rule.adapter.as_ref().unwrap().as_str()), (Effect::Allow, "echo"));
+        let (default, rules) = (Some(PolicyDefault::Deny), vec![rule.clone()]);
+        let policy = PolicySettings { default, rules, ..PolicySettings::default() };
+        let expected = ConfigFile { discover: true, policy, ..ConfigFile::default() };
         assert_eq!(format!("{config:?}"), format!("{expected:?}"));
     }
 
@@ -67,7 +73,7 @@ mod tests {
         assert_eq!(config.server, Server::default());
         assert_eq!(config.workers, Workers::default());
         assert_eq!(
-            PolicySettings { rules: Vec::new(), ..config.policy },
+            PolicySettings { rules: Vec::new(), default: None, ..config.policy },
             PolicySettings::default()
         );
         assert_eq!((config.log, config.recover), Default::default());

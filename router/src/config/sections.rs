@@ -134,6 +134,7 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
         calls: section.count("calls"),
         timeout: section.positive("timeout_ms").map(Duration::from_millis),
         offer: section.within("offer", tools::offer),
+        trust_hints: section.flag("trust_hints", false),
         interface: section.text("interface"),
         ..AdapterEntry::default()
     }

@@ -19,7 +19,9 @@ use crate::secret::{Secrets, Source};
 
 pub use contracts::{ContractSettings, Outputs};
 pub use evidence::EvidenceSettings;
-pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
+pub use policy::{
+    Annotation, ApprovalSettings, Effect, PolicyDefault, PolicySettings, Property, Rule,
+};
 pub use signals::SignalSettings;
 pub use sources::SourceEntry;
 
@@ -48,6 +50,8 @@ pub struct AdapterEntry {
     pub grants: Grants,
     /// What of its catalogue callers see.
     pub offer: Offer,
+    /// Whether annotation rules believe the hints of its catalogue.
+    pub trust_hints: bool,
     /// The contract that it keeps, instead of that of its own id.
     pub interface: Option<String>,
     /// The signal contract that its outputs are held to: `ID` or `ID@VERSION`.
@@ -77,6 +81,21 @@ pub struct Offer {
     pub action_class: Option<ActionClass>,
 }
 
+impl Offer {
+    /// Returns the offer of a whole adapter, which holds for adapters that are discovered.
+    #[must_use]
+    pub fn everything() -> Self {
+        let all = || Pattern::new("*").into_iter().collect();
+        Self { tools: all(), resources: all(), prompts: all(), ..Self::default() }
+    }
+
+    /// Returns whether the offer has no pattern at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.resources.is_empty() && self.prompts.is_empty()
+    }
+}
+
 impl AdapterEntry {
     /// The ref of the adapter that is part of the router and runs every call in a sandbox of its own.
     pub const ENVOY_REF: &str = "builtin:envoy";
@@ -94,7 +113,7 @@ impl AdapterEntry {
 impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
-        let Self { isolation, processes, memory, grants, offer, interface, .. } = self;
+        let Self { isolation, processes, memory, grants, offer, trust_hints, interface, .. } = self;
         let Self { signal, signal_fields, acceptance, role, sources, .. } = self;
         f.debug_struct("AdapterEntry")
             .field("factory_ref", factory_ref)
@@ -108,6 +127,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("memory", memory)
             .field("grants", grants)
             .field("offer", offer)
+            .field("trust_hints", trust_hints)
             .field("interface", interface)
             .field("signal", signal)
             .field("signal_fields", signal_fields)

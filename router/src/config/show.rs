@@ -10,8 +10,8 @@ use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
     AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs,
-    PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, SourceEntry, Telemetry,
-    TokenEntry, ToolEntry, Workers,
+    PolicyDefault, PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, SourceEntry,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
@@ -179,6 +179,7 @@ fn policy(policy: &PolicySettings) -> Shown {
     shown.put("apply", Some(policy.apply));
     shown.put("max_steps", Some(policy.max_steps));
     shown.put("max_run_ms", Some(milliseconds(policy.max_run)));
+    shown.put("default", policy.default.map(PolicyDefault::name));
     shown.table("approvals", {
         let mut approvals = Shown::default();
         approvals.put("expire_s", Some(policy.approvals.expire.as_secs()));
@@ -275,6 +276,7 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("signal_fields", adapter.signal_fields.as_deref());
     shown.put("acceptance", adapter.acceptance.as_deref().map(path));
     shown.put("role", adapter.role.map(Role::name));
+    shown.put("trust_hints", Some(adapter.trust_hints));
     shown.table("offer", offer(&adapter.offer));
     shown.list("sources", adapter.sources.iter().map(source));
     shown.0.into()

@@ -292,7 +292,8 @@ impl<'a> Retrieving<'a> {
             args.insert(key, value.clone());
         }
         entry.input(around.secrets.redact_object(&args).unwrap_or_else(|| args.clone()));
-        let selected = gate::select_source(&around.registry, &source.adapter);
+        let reach = around.law.reach(caller.as_deref());
+        let selected = gate::select_source(&around.registry, &source.adapter, reach);
         let selected = selected.map_err(|failure| match failure {
             Failure::Selection { code, message, .. } => AdapterError::operational(code, message),
             other => AdapterError::operational(UNKNOWN, format!("{other:?}")),
@@ -382,7 +383,12 @@ impl<'a> Retrieving<'a> {
             Verdict::Deny(denial) => {
                 entry.denied = true;
                 let SourceEntry { adapter, tool, method, .. } = source;
-                around.witness.see(&denial, self.run_id, caller, Act { adapter_id: adapter, tool, method });
+                around.witness.see(
+                    &denial,
+                    self.run_id,
+                    caller,
+                    Act { adapter_id: adapter, tool, method },
+                );
                 Err(denial)
             }
             Verdict::Ask(_) | Verdict::Simulate { .. } => {
@@ -398,7 +404,11 @@ impl<'a> Retrieving<'a> {
     }
 
     /// Returns the time that the call of a source has, and when it has to be over.
-    fn time_of(&self, permit: &Permit<'_>, timeout: Option<Duration>) -> (Option<Duration>, Instant) {
+    fn time_of(
+        &self,
+        permit: &Permit<'_>,
+        timeout: Option<Duration>,
+    ) -> (Option<Duration>, Instant) {
         let left = self.end.saturating_duration_since(Instant::now());
         let end = self.end.checked_sub(MARGIN.min(left / 4)).unwrap_or(self.end);
         (timeout.into_iter().chain(permit.timeout()).min(), end)

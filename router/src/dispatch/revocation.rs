@@ -28,7 +28,8 @@ impl Execution {
         }
         let Some(caller) = &self.origin.caller else { return Ok(()) };
         let recorder = &self.recorder;
-        let checked = self.caller_state.checked.update(&around.caller_check, caller, || recorder.now());
+        let checked =
+            self.caller_state.checked.update(&around.caller_check, caller, || recorder.now());
         let checked = checked.and_then(|changed| match changed {
             Some(caller) => reaching(caller, self.mode).map(Some),
             None => Ok(None),

@@ -64,7 +64,8 @@ impl Witness {
         let code = match by {
             Some("role") => "ROLE_REFUSED",
             Some("token") => Revocation::CODE,
-            Some("rule" | "operator") => "PERMISSION_DENIED",
+            Some("offer") => "NOT_OFFERED",
+            Some("rule" | "default" | "operator") => "PERMISSION_DENIED",
             _ => return,
         };
         if let Some(tell) = self.denials.get() {

@@ -79,7 +79,7 @@ pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
 
 /// Says whether the call was not let through, rather than failed.
 fn is_denial(details: &Value) -> bool {
-    ["rule", "role", "operator", "capability", "policy"]
+    ["rule", "default", "offer", "role", "operator", "capability", "policy"]
         .iter()
         .any(|by| details["denied_by"].as_str() == Some(by))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::{Act, Law};
 use crate::config::{Annotation, Property};
 
 /// What is hinted of an operation. What is absent counts as MCP has it: the worst.
@@ -19,6 +20,21 @@ pub struct Hint {
 
 /// What is hinted of operations: by adapter, tool and method.
 pub type Hints = BTreeMap<super::Key, Hint>;
+
+impl Law {
+    /// Returns the hints by which rules go: those that are trusted, and in any case the ones of the contract.
+    pub(super) fn hint(&self, act: Act<'_>) -> Hint {
+        let hint = self.hints.get(&act.key()).copied().unwrap_or_default();
+        match self.operation(act) {
+            None => hint,
+            Some(operation) => Hint {
+                read_only: Some(operation.read_only),
+                idempotent: Some(operation.idempotent),
+                ..hint
+            },
+        }
+    }
+}
 
 impl Hint {
     /// Says whether an operation of which this is hinted has a property, or has it not.

@@ -3,9 +3,10 @@
 //! It is the first half of the SHA-256 of a canonical JSON text, behind a word that says what it is of. How
 //! people are asked is no part of it: that does not change what they said yes to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Hint, Law};
+use super::{Hint, Law, OfferedOperations, Operations};
 use crate::config::{Annotation, Pattern, Rule, SourceEntry};
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
@@ -49,6 +50,14 @@ impl Law {
         });
         law.insert("interfaces", interfaces.collect::<Vec<_>>());
         law.insert("contract_required", self.contract_required);
+        law.insert("default", self.default.name());
+        if let Some(offered) = self.offered.as_deref() {
+            law.insert("offered", offered_operations(offered));
+        }
+        let catalogues = self.catalogues.iter().map(|(adapter_id, known)| {
+            Value::Array(vec![adapter_id.as_str().into(), operations(known)])
+        });
+        law.insert("catalogues", catalogues.collect::<Vec<_>>());
         // Only if there are any: approvals of those who have none stay what they were.
         if !self.signals.is_empty() {
             let judges = self.signals.iter().map(|(adapter_id, judge)| {
@@ -98,6 +107,34 @@ fn rule(rule: &Rule) -> Value {
     object.into()
 }
 
+/// Returns everything that is offered. Tools are left out: the names of operations have them.
+fn offered_operations(offered: &OfferedOperations) -> Value {
+    let texts = |names: &BTreeSet<String>| -> Value {
+        names.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>().into()
+    };
+    let adapters = offered.adapters.iter().map(|(adapter_id, offer)| {
+        let patterns = offer.patterns.iter().map(|pattern| Value::from(pattern.as_str()));
+        Value::Array(vec![
+            adapter_id.as_str().into(),
+            operations(&offer.operations),
+            Value::Array(patterns.collect()),
+            texts(&offer.resources),
+            texts(&offer.templates),
+            texts(&offer.prompts),
+        ])
+    });
+    Value::Array(adapters.collect())
+}
+
+fn operations(operations: &Operations) -> Value {
+    let all = operations.iter().flat_map(|(tool, methods)| {
+        let pair =
+            |method: &String| Value::Array(vec![tool.as_str().into(), method.as_str().into()]);
+        methods.iter().map(pair).collect::<Vec<_>>()
+    });
+    Value::Array(all.collect())
+}
+
 fn source(source: &SourceEntry) -> Value {
     let mut object = Object::new();
     object.insert("name", source.name.as_str());
@@ -117,7 +154,10 @@ fn hint(hint: Hint) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ApprovalSettings, Effect, Property};
+    use std::sync::Arc;
+
+    use crate::config::{ApprovalSettings, Effect, PolicyDefault, Property};
+    use crate::policy::AdapterOffer;
 
     #[test]
     fn version_changes_with_what_decides_and_with_nothing_else() {
@@ -150,11 +190,31 @@ mod tests {
             Rule { reason: Some("a".to_owned()), ..bare.clone() },
         ];
         let key = || ("a".to_owned(), "b".to_owned(), "c".to_owned());
+        let known = || Operations::from([("b".to_owned(), BTreeSet::from(["c".to_owned()]))]);
+        let offered = |offer: AdapterOffer| {
+            let adapters = [("a".to_owned(), offer)].into();
+            Some(Arc::new(OfferedOperations { adapters, ..Default::default() }))
+        };
         let mut others: Vec<Law> =
             rules.into_iter().map(|rule| Law { rules: vec![rule], ..law.clone() }).collect();
         others.extend([
             Law { rules: vec![bare.clone(), bare], ..law.clone() },
             Law { apply: false, ..law.clone() },
+            Law { default: PolicyDefault::Deny, ..law.clone() },
+            Law { offered: Some(Arc::default()), ..law.clone() },
+            Law { offered: offered(AdapterOffer::default()), ..law.clone() },
+            Law {
+                offered: offered(AdapterOffer { operations: known(), ..Default::default() }),
+                ..law.clone()
+            },
+            Law {
+                offered: offered(AdapterOffer {
+                    patterns: pattern().into_iter().collect(),
+                    ..Default::default()
+                }),
+                ..law.clone()
+            },
+            Law { catalogues: [("a".to_owned(), Arc::new(known()))].into(), ..law.clone() },
             Law { max_steps: Some(0), ..law.clone() },
             Law { max_run: Some(Duration::ZERO), ..law.clone() },
             Law { classes: [(key(), ActionClass::RepoOps)].into(), ..law.clone() },

@@ -103,6 +103,11 @@ impl Step {
         text(&self.0, "expect") == Some(table::ANY)
     }
 
+    /// Directs the step to an operation (adapter, tool, method), with a time for the call if the step has none.
+    pub(crate) fn direct_to(&mut self, operation: (&str, &str, &str), timeout: Option<Duration>) {
+        direct_to(&mut self.0, operation, timeout);
+    }
+
     /// Returns the step exactly as given.
     #[must_use]
     pub const fn raw(&self) -> &Object {
@@ -139,6 +144,29 @@ impl<'a> Dispatch<'a> {
     pub fn require_capabilities(self) -> impl Iterator<Item = &'a str> {
         let names = self.0.and_then(|dispatch| dispatch.get("require_capabilities")?.as_array());
         names.into_iter().flatten().filter_map(Value::as_str)
+    }
+}
+
+/// Directs a step to an operation (adapter, tool, method), with a time for the call if the step has none.
+pub(crate) fn direct_to(
+    step: &mut Object,
+    (adapter_id, tool, method): (&str, &str, &str),
+    timeout: Option<Duration>,
+) {
+    if let Some(Value::Object(call)) = step.get_mut("call") {
+        call.insert("tool", tool);
+        call.insert("method", method);
+    }
+    match step.get_mut("dispatch") {
+        Some(Value::Object(dispatch)) => dispatch.insert("adapter_id", adapter_id),
+        _ => {
+            let mut dispatch = Object::with_capacity(1);
+            dispatch.insert("adapter_id", adapter_id);
+            step.insert("dispatch", dispatch);
+        }
+    }
+    if let Some(timeout) = timeout.filter(|_| !step.contains_key("timeout_ms")) {
+        step.insert("timeout_ms", u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1));
     }
 }
 

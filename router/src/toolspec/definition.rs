@@ -21,6 +21,8 @@ pub struct Definition {
     pub output_schema: Option<Arc<Object>>,
     /// What a call may do, as far as anybody says.
     pub hints: Hint,
+    /// The hints by which rules go.
+    pub trusted_hints: Hint,
     /// Members of the adapter's own definition that the router only passes on.
     pub more: Object,
     /// Whether the output is a `CallToolResult`.
@@ -39,13 +41,26 @@ pub struct Definition {
     pub contract: Arc<Contract>,
 }
 
+/// Source of the hints by which rules go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintTrust {
+    /// The catalogue of the adapter, which may be written by somebody else.
+    Catalogue,
+    /// The router: the capabilities of the adapter, which it enforces.
+    RouterOnly,
+}
+
 /// Members of a definition that are read; the others are passed on.
 const READ: [&str; 6] =
     ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 
 impl Definition {
     /// Takes the definition of a catalogued tool.
-    pub(super) fn catalogued(tool: &Tool, adapter: &Adapter) -> Result<Self, String> {
+    pub(super) fn catalogued(
+        tool: &Tool,
+        adapter: &Adapter,
+        trust: HintTrust,
+    ) -> Result<Self, String> {
         let definition = &tool.definition;
         let object = |key: &str| definition.get(key).and_then(Value::as_object).cloned();
         let input_schema = object("inputSchema").unwrap_or_else(anything);
@@ -59,6 +74,10 @@ impl Definition {
             idempotent: hint("idempotentHint").or(own.idempotent),
             open_world: hint("openWorldHint").or(own.open_world),
         };
+        let trusted_hints = match trust {
+            HintTrust::Catalogue => hints,
+            HintTrust::RouterOnly => own,
+        };
         let text = |from: &Object, key: &str| from.get(key)?.as_str().map(str::to_owned);
         let title = text(definition, "title").or_else(|| text(&annotations, "title"));
         let more = definition.iter().filter(|(key, _)| !READ.contains(&key.as_str()));
@@ -66,6 +85,7 @@ impl Definition {
         Ok(Self {
             title,
             hints,
+            trusted_hints,
             more: more.map(|(key, value)| (key.clone(), value.clone())).collect(),
             content: tool.content,
             interactive: tool.interactive,
@@ -84,16 +104,18 @@ impl Definition {
         entry: &ToolEntry,
         adapter: &Adapter,
         catalogued: Option<&Tool>,
+        trust: HintTrust,
     ) -> Result<Self, String> {
-        let said = catalogued.map(|tool| Self::catalogued(tool, adapter)).transpose()?;
+        let said = catalogued.map(|tool| Self::catalogued(tool, adapter, trust)).transpose()?;
         let own = by_capabilities(adapter);
-        let base = said.as_ref().map_or(&own, |said| &said.hints);
-        let hints = Hint {
+        let stated = |base: Hint| Hint {
             read_only: entry.read_only.or(base.read_only),
             destructive: entry.destructive.or(base.destructive),
             idempotent: entry.idempotent.or(base.idempotent),
             open_world: entry.open_world.or(base.open_world),
         };
+        let hints = stated(said.as_ref().map_or(own, |said| said.hints));
+        let trusted_hints = stated(said.as_ref().map_or(own, |said| said.trusted_hints));
         let given = |schema: &Option<crate::json::Object>| {
             schema.as_ref().map(|schema| Arc::new(schema.to_serde()))
         };
@@ -105,6 +127,7 @@ impl Definition {
                 input_schema: Arc::new(anything()),
                 output_schema: None,
                 hints: Hint::default(),
+                trusted_hints: Hint::default(),
                 more: Object::new(),
                 content: false,
                 interactive: false,
@@ -124,7 +147,7 @@ impl Definition {
             (definition.input_schema, definition.output_schema) = (input, output);
         }
         let title = entry.title.clone().or(definition.title);
-        Ok(Self { title, hints, ..definition })
+        Ok(Self { title, hints, trusted_hints, ..definition })
     }
 }
 

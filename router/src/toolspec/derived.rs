@@ -23,7 +23,7 @@ impl Tools {
         names
     }
 
-    /// Returns what is hinted of the operations behind the tools. Of two tools of one operation, the worse
+    /// Returns the trusted hints of the operations behind the tools. Of two tools of one operation, the worse
     /// hint counts.
     #[must_use]
     pub fn hints(&self) -> Hints {
@@ -34,7 +34,7 @@ impl Tools {
                 (None, None) => None,
                 _ => Some(bad),
             };
-            let hint = spec.definition.hints;
+            let hint = spec.definition.trusted_hints;
             let known = hints.entry(spec.operation()).or_insert(hint);
             *known = Hint {
                 read_only: worse(known.read_only, hint.read_only, false),

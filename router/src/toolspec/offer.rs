@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use nexus_router_sdk::Object;
 use serde_json::Value;
 
+use crate::policy::template_fits;
+
 /// Something of an adapter's catalogue that callers see.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offered {
@@ -35,9 +37,9 @@ impl Offers {
     /// Finds the adapter that has a resource: one that is listed, or one that a template fits.
     #[must_use]
     pub fn reader(&self, uri: &str) -> Option<&Offered> {
-        self.resources
-            .get(uri)
-            .or_else(|| self.templates.values().find(|offered| fits(&offered.original, uri)))
+        self.resources.get(uri).or_else(|| {
+            self.templates.values().find(|offered| template_fits(&offered.original, uri))
+        })
     }
 
     /// Returns whether there is nothing.
@@ -59,51 +61,4 @@ pub(super) fn put(list: &mut BTreeMap<String, Offered>, name: &str, offered: Off
 /// Returns a text member of a definition.
 pub(super) fn text<'a>(definition: &'a Object, key: &str) -> Option<&'a str> {
     definition.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
-}
-
-/// Says whether a URI may come of a template: its literal parts stand in order, and every expression in
-/// between takes at least one character. The adapter itself knows better; this only finds the adapter.
-fn fits(template: &str, uri: &str) -> bool {
-    let mut rest = uri;
-    let mut parts = template.split('{');
-    let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else { return false };
-    rest = after;
-    for part in parts {
-        let Some((_, literal)) = part.split_once('}') else { return false };
-        if literal.is_empty() {
-            // The next expression begins at once, or the template ends.
-            if rest.is_empty() {
-                return false;
-            }
-            continue;
-        }
-        let at = rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(literal));
-        let Some((at, _)) = at else { return false };
-        rest = &rest[at + literal.len()..];
-    }
-    template.ends_with('}') || rest.is_empty()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn templates_find_their_uris() {
-        for (template, uri, expected) in [
-            ("test://template/{id}/data", "test://template/123/data", true),
-            ("test://template/{id}/data", "test://template//data", false),
-            ("test://template/{id}/data", "test://template/123/other", false),
-            ("test://template/{id}/data", "test://template/123/data/more", false),
-            ("file:///{+path}", "file:///a/b", true),
-            ("file:///{+path}", "file:///", false),
-            ("a{b}{c}d", "axxd", true),
-            ("plain", "plain", true),
-            ("plain", "plain2", false),
-            ("broken{", "brokenx", false),
-            ("é{x}", "éé", true),
-        ] {
-            assert_eq!(fits(template, uri), expected, "{template} {uri}");
-        }
-    }
 }

@@ -143,6 +143,7 @@ impl Definition {
             input_schema,
             output_schema: Some(object(&operation.output_schema)?),
             hints,
+            trusted_hints: hints,
             more: nexus_router_sdk::Object::new(),
             content: false,
             interactive: false,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::config::pattern::Pattern;
 use crate::config::reader::Section;
-use crate::config::settings::{Annotation, ApprovalSettings, Effect, PolicySettings, Rule};
+use crate::config::settings::{
+    Annotation, ApprovalSettings, Effect, PolicyDefault, PolicySettings, Rule,
+};
 use crate::role::ActionClass;
 
 pub(super) fn policy(section: &Section<'_>) -> PolicySettings {
@@ -13,6 +15,7 @@ pub(super) fn policy(section: &Section<'_>) -> PolicySettings {
         apply: section.flag("apply", default.apply),
         max_steps: section.positive("max_steps").unwrap_or(default.max_steps),
         max_run: section.milliseconds("max_run_ms").unwrap_or(default.max_run),
+        default: section.choice("default", PolicyDefault::ALL),
         rules: section.each("rules", rule),
         approvals: section.within("approvals", approvals),
     }

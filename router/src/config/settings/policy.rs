@@ -14,7 +14,9 @@ pub struct PolicySettings {
     pub max_steps: u64,
     /// The longest time of a run.
     pub max_run: Duration,
-    /// The first rule that fits a call decides; if none does, the call is allowed.
+    /// The decision about calls that no rule fits; absent means allow.
+    pub default: Option<PolicyDefault>,
+    /// The first rule that fits a call decides; if none does, `default` decides.
     pub rules: Vec<Rule>,
     /// How people are asked.
     pub approvals: ApprovalSettings,
@@ -26,8 +28,33 @@ impl Default for PolicySettings {
             apply: true,
             max_steps: 1000,
             max_run: Duration::from_secs(600),
+            default: None,
             rules: Vec::new(),
             approvals: ApprovalSettings::default(),
+        }
+    }
+}
+
+/// Decision about calls that no rule fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyDefault {
+    /// The call may be made.
+    #[default]
+    Allow,
+    /// The call is denied.
+    Deny,
+}
+
+impl PolicyDefault {
+    /// Every default, with its name.
+    pub const ALL: &[(&'static str, Self)] = &[("allow", Self::Allow), ("deny", Self::Deny)];
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
         }
     }
 }
