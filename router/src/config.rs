@@ -27,8 +27,9 @@ pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings, Log,
-    LogFormat, Mcp, Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits, Server,
-    SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
+    LogFormat, Mcp, Offer, Outputs, PolicySettings, Property, Recover, Rule, RunLimits,
+    SecretBinding, SecretEntry, Server, SignalSettings, SourceEntry, Telemetry, TokenEntry,
+    ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

@@ -3,6 +3,7 @@
 mod contracts;
 mod evidence;
 mod policy;
+mod secrets;
 mod signals;
 mod sources;
 
@@ -20,6 +21,7 @@ use crate::secret::{Secrets, Source};
 pub use contracts::{ContractSettings, Outputs};
 pub use evidence::EvidenceSettings;
 pub use policy::{Annotation, ApprovalSettings, Effect, PolicySettings, Property, Rule};
+pub use secrets::{SecretBinding, SecretEntry};
 pub use signals::SignalSettings;
 pub use sources::SourceEntry;
 

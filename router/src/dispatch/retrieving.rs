@@ -274,9 +274,11 @@ impl<'a> Retrieving<'a> {
                 return Err(AdapterError::operational("APPROVAL_IMPOSSIBLE", message));
             }
         };
+        let holds_secrets = permit.holds_secrets();
         let output = self.call(permit, &call_id, source.timeout).await?;
         let output = self.around.law.check_output(act, &output).map(|()| output);
         let output = output.map_err(|misfit| {
+            let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
             let message =
                 format!("the answer of source '{}' breaks its contract: {misfit}", source.name);
             AdapterError::operational("OUTPUT_INVALID", message)

@@ -89,6 +89,7 @@ impl Execution {
                 (Err(denial), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
+                let holds_secrets = permit.holds_secrets();
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
                 let span = work_span!("step", step_id = &*step_id, adapter_id);
                 let opened = match acting {
@@ -112,7 +113,8 @@ impl Execution {
                     }
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
-                let answer = answer.and_then(|output| conforming(&around.law, act, output));
+                let answer =
+                    answer.and_then(|output| conforming(&around.law, act, output, holds_secrets));
                 let how = match &answer {
                     Ok(_) => "ok",
                     Err(error) if error.kind == ErrorKind::Bug => "bug",
@@ -326,15 +328,23 @@ impl Asked {
             error.details.insert("requests", secrets.redact_texts(&requests));
         }
         if let Some(Value::String(state)) = self.state {
-            error.details.insert("state", secrets.without_known(&state));
+            let state = secrets.replace_known_text(&state).unwrap_or(state);
+            error.details.insert("state", state);
         }
     }
 }
 
 /// Refuses an output that is not what the adapter promised. What the call did, it did.
-fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
+/// An output may repeat secrets of the arguments; then the error names only places.
+fn conforming(
+    law: &Law,
+    act: Act<'_>,
+    output: Object,
+    holds_secrets: bool,
+) -> Result<Object, AdapterError> {
     let output = of_role(law, act, output)?;
     let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
+    let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
     let message = format!("the output does not fit its schema: {misfit}");
     if law.outputs == Outputs::Warn {
         let Act { adapter_id, tool, method } = act;

@@ -8,6 +8,7 @@ use nexus_router_sdk::AdapterError;
 use crate::approval::Approval;
 use crate::caller::Caller;
 use crate::policy::Act;
+use crate::secret;
 
 /// A call that was denied by a rule, a role or the operator's policy.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +65,7 @@ impl Witness {
         let code = match by {
             Some("role") => "ROLE_REFUSED",
             Some("rule" | "operator") => "PERMISSION_DENIED",
+            Some("secrets") if error.code == secret::Error::NOT_BOUND => secret::Error::NOT_BOUND,
             _ => return,
         };
         if let Some(tell) = self.denials.get() {

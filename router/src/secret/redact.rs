@@ -29,10 +29,60 @@ impl Secrets {
         Some(redact::text_if_secret(&known).unwrap_or(known))
     }
 
-    /// Returns the text without the secrets that are known, whatever else it looks like.
+    /// Returns the object without the values of known secrets, or nothing if it has none of them.
+    ///
+    /// Unlike [`redact_object`](Self::redact_object) it ignores keys and forms: everything else stays as it is. An object
+    /// without known secrets is only looked at: nothing is allocated.
     #[must_use]
-    pub(crate) fn without_known(&self, text: &str) -> String {
-        self.0.needles.replace(text).unwrap_or_else(|| text.to_owned())
+    pub fn replace_known(&self, object: &Object) -> Option<Object> {
+        if self.0.needles.is_empty() {
+            return None;
+        }
+        self.known_members(object)
+    }
+
+    /// Returns the text without the values of known secrets, or nothing if it has none of them.
+    #[must_use]
+    pub fn replace_known_text(&self, text: &str) -> Option<String> {
+        self.0.needles.replace(text)
+    }
+
+    fn known_members(&self, object: &Object) -> Option<Object> {
+        let member =
+            |key: &str, value: &Value| (self.replace_known_text(key), self.known_value(value));
+        let is_changed = |(key, value): (&str, &Value)| !matches!(member(key, value), (None, None));
+        let before = object.iter().position(is_changed)?;
+        let mut replaced = Object::with_capacity(object.len());
+        for (index, (key, value)) in object.iter().enumerate() {
+            let (new_key, new_value) =
+                if index < before { (None, None) } else { member(key, value) };
+            replaced.insert(
+                new_key.unwrap_or_else(|| key.to_owned()),
+                new_value.unwrap_or_else(|| value.clone()),
+            );
+        }
+        Some(replaced)
+    }
+
+    fn known_value(&self, value: &Value) -> Option<Value> {
+        match value {
+            Value::Null | Value::Bool(_) => None,
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_) => self.known_number(value),
+            Value::String(text) => self.replace_known_text(text).map(Value::from),
+            Value::Array(items) => {
+                let first = items.iter().position(|item| self.known_value(item).is_some())?;
+                let (before, rest) = items.split_at(first);
+                let rest =
+                    rest.iter().map(|item| self.known_value(item).unwrap_or_else(|| item.clone()));
+                Some(before.iter().cloned().chain(rest).collect::<Vec<_>>().into())
+            }
+            Value::Object(object) => self.known_members(object).map(Value::from),
+        }
+    }
+
+    fn known_number(&self, number: &Value) -> Option<Value> {
+        let known = self.0.needles.is_secret_number(|| json::to_canonical(number));
+        known.then(|| REDACTED.into())
     }
 
     /// Returns the value without known secrets and texts that look like one, whatever the keys say: what a
@@ -66,10 +116,7 @@ impl Secrets {
             (_, Value::String(text)) if text == REDACTED => None,
             (Class::Secret, _) | (Class::Either, Value::String(_)) => Some(REDACTED.into()),
             (_, Value::Null | Value::Bool(_)) => None,
-            (_, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => {
-                let known = self.0.needles.is_secret_number(|| json::to_canonical(value));
-                known.then(|| REDACTED.into())
-            }
+            (_, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => self.known_number(value),
             (Class::Plain, Value::String(text)) => self.redact_text(text).map(Value::from),
             (_, Value::Array(items)) => self.items(items, within).map(Value::from),
             (_, Value::Object(object)) => self.members(object, within).map(Value::from),
