@@ -227,20 +227,16 @@ mod tests {
         };
         let told_long = told("hunter22");
         for part in [
+            "the whole: missing properties 'q'",
             "/key: the secret does not fit the schema",
             "/list: does not fit the schema",
-            "/n: want integer",
         ] {
             assert!(told_long.contains(part), "{told_long}");
         }
-        // Neither a length nor a type of the secret, and no order of equal items.
-        for part in ["got 8", "length", "string, but", "items at", "anyOf"] {
-            assert!(
-                !told_long.replace("/n: want integer, but got string", "").contains(part),
-                "{told_long}"
-            );
+        // Neither a length nor a type of the secret, and no index of an equal item.
+        for part in ["got 8", "length", "string", "items at"] {
+            assert!(!told_long.contains(part), "{told_long}");
         }
-        assert_eq!(told("hunter22"), told("hunter22"));
         assert!(told("longer-than-the-other").contains("/key: the secret does not fit the schema"));
         let bare = schema.check(&with("hunter22".into())).unwrap_err().without_values(None, &[]);
         assert!(bare.mistakes.iter().all(|it| it.ends_with(": does not fit the schema")), "{bare}");
