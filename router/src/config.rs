@@ -28,7 +28,8 @@ pub use sample::{SAMPLE, write_sample};
 pub use settings::{
     AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings, Log,
     LogFormat, Mcp, Offer, Outputs, PolicyDefault, PolicySettings, Property, Recover, Rule,
-    RunLimits, Server, SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
+    RunLimits, SecretBinding, SecretEntry, Server, SignalSettings, SourceEntry, Telemetry,
+    TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

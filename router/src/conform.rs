@@ -31,12 +31,47 @@ pub struct Misfit {
     pub pointer: String,
     /// What is wrong, a mistake each.
     pub mistakes: Vec<String>,
+    /// The JSON pointer of each mistake.
+    places: Vec<String>,
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.mistakes.join("; "))
     }
+}
+
+impl Misfit {
+    /// Returns the mistakes without any property of a secret value.
+    ///
+    /// `known` has the mistakes of the same value with references in place of the secrets, which are at `secrets`. The
+    /// text of a mistake that both have does not depend on a secret. Of every other mistake only the place remains.
+    #[must_use]
+    pub fn without_values(self, known: Option<&Self>, secrets: &[String]) -> Self {
+        let Self { pointer, mistakes, places } = self;
+        let generic = |(mistake, place): (String, &String)| {
+            if known.is_some_and(|known| known.mistakes.contains(&mistake)) {
+                return mistake;
+            }
+            let is_secret = secrets.iter().any(|secret| {
+                place
+                    .strip_prefix(secret.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            });
+            match is_secret {
+                true => format!("{}: the secret does not fit the schema", shown(place)),
+                false => format!("{}: does not fit the schema", shown(place)),
+            }
+        };
+        let mut mistakes: Vec<String> = mistakes.into_iter().zip(&places).map(generic).collect();
+        mistakes.dedup();
+        Self { pointer, mistakes, places }
+    }
+}
+
+/// Returns the words for a place.
+fn shown(pointer: &str) -> &str {
+    if pointer.is_empty() { "the whole" } else { pointer }
 }
 
 /// Nothing is fetched: what a schema refers to must stand in it.
@@ -81,7 +116,7 @@ impl Schema {
         if let Some(depth) = self.cost.exceeded(value) {
             let mistakes =
                 vec![format!("the whole: is nested deeper than {depth} for this schema")];
-            return Err(Misfit { pointer: String::new(), mistakes });
+            return Err(Misfit { pointer: String::new(), mistakes, places: vec![String::new()] });
         }
         let Err(error) = self.compiled.validate(value, self.index) else { return Ok(()) };
         let mut mistakes = Vec::new();
@@ -91,11 +126,10 @@ impl Schema {
         mistakes.dedup();
         mistakes.truncate(MAX_SHOWN);
         let pointer = mistakes.first().map(|(pointer, _)| pointer.clone()).unwrap_or_default();
-        let told = mistakes.iter().map(|(pointer, text)| {
-            let place = if pointer.is_empty() { "the whole" } else { pointer.as_str() };
-            format!("{place}: {text}")
-        });
-        Err(Misfit { mistakes: told.collect(), pointer })
+        let told = mistakes.iter().map(|(pointer, text)| format!("{}: {text}", shown(pointer)));
+        let told = told.collect();
+        let places = mistakes.into_iter().map(|(pointer, _)| pointer).collect();
+        Err(Misfit { mistakes: told, pointer, places })
     }
 }
 
@@ -168,6 +202,44 @@ mod tests {
             assert!(!told.to_string().contains(secret), "{told}");
         }
         assert!((0..50).all(|_| schema.check(&value).unwrap_err() == told));
+    }
+
+    #[test]
+    fn mistakes_of_secrets_show_places_only() {
+        let schema = Schema::read(&json!({
+            "properties": {
+                "key": { "anyOf": [{ "maxLength": 4, "type": "string" }, { "type": "integer" }] },
+                "n": { "type": "integer" },
+                "list": { "uniqueItems": true },
+            },
+            "required": ["q"],
+            "if": { "properties": { "key": { "minLength": 8 } } },
+            "then": { "properties": { "m": { "maximum": 3 } } },
+        }))
+        .unwrap();
+        let reference = json!({ "$secret": "K" });
+        let with = |secret: serde_json::Value| json!({ "key": secret, "n": "x", "m": 5, "list": [secret, "hunter22"] });
+        let known = schema.check(&with(reference)).unwrap_err();
+        let secrets = ["/key".to_owned(), "/list/0".to_owned()];
+        let told = |secret: &str| {
+            let misfit = schema.check(&with(secret.into())).unwrap_err();
+            misfit.without_values(Some(&known), &secrets).to_string()
+        };
+        let told_long = told("hunter22");
+        for part in [
+            "the whole: missing properties 'q'",
+            "/key: the secret does not fit the schema",
+            "/list: does not fit the schema",
+        ] {
+            assert!(told_long.contains(part), "{told_long}");
+        }
+        // Neither a length nor a type of the secret, and no index of an equal item.
+        for part in ["got 8", "length", "string", "items at"] {
+            assert!(!told_long.contains(part), "{told_long}");
+        }
+        assert!(told("longer-than-the-other").contains("/key: the secret does not fit the schema"));
+        let bare = schema.check(&with("hunter22".into())).unwrap_err().without_values(None, &[]);
+        assert!(bare.mistakes.iter().all(|it| it.ends_with(": does not fit the schema")), "{bare}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod asking;
 mod plan_grants;
+mod secrets;
 mod witness;
 
 use std::borrow::Cow;
@@ -24,6 +25,7 @@ use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::role::ActionClass;
 use crate::secret::Secrets;
 use asking::Settled;
+use secrets::ArgsAuthor;
 
 pub use asking::Question;
 pub use witness::{Denied, Witness};
@@ -245,6 +247,11 @@ impl Permit<'_> {
         self.grants
     }
 
+    /// Reports whether the arguments hold secrets that the caller only referred to.
+    pub(crate) const fn holds_secrets(&self) -> bool {
+        matches!(self.args, Cow::Owned(_))
+    }
+
     /// Returns what the caller says besides the arguments.
     pub(crate) const fn interaction(&self) -> Option<&Object> {
         self.interaction
@@ -297,7 +304,7 @@ fn decide<'a>(
     step: &'a Step,
     class: Option<ActionClass>,
 ) -> Verdict<'a> {
-    let Grounds { mode, policy, law, caller, secrets, .. } = grounds;
+    let Grounds { mode, policy, law, caller, .. } = grounds;
     let adapter = &selected.adapter;
     let adapter_id = adapter.adapter_id();
     let act = Act { adapter_id, tool: step.tool(), method: step.method() };
@@ -310,6 +317,8 @@ fn decide<'a>(
     {
         return deny(code, message, details.to_serde().into());
     }
+    // Only sources bring a class of their own.
+    let author = if class.is_some() { ArgsAuthor::Operator } else { ArgsAuthor::Caller };
     let class = class.or_else(|| law.class_of(act));
     let judgement = match law.judge_in(caller, act, class) {
         Ok(judgement) => judgement,
@@ -320,12 +329,16 @@ fn decide<'a>(
     if let Err(refused) = plan_grants::judge(adapter, law, (act, class), step) {
         return Verdict::Deny(refused);
     }
+    let args = match secrets::resolve(grounds, act, step.args(), author) {
+        Ok(args) => args,
+        Err(denial) => return Verdict::Deny(denial),
+    };
     if mode == Mode::DryRun {
-        // Secrets that are not there do not matter yet.
-        let misfit =
-            secrets.resolve(step.args()).ok().and_then(|args| law.check_args(act, &args).err());
         let asks = judgement != Judgement::Allow;
-        return misfit.map_or(Verdict::Simulate { asks }, |misfit| unfit(act, &misfit));
+        return match secrets::check_args(grounds, act, step, &args) {
+            Ok(()) => Verdict::Simulate { asks },
+            Err(misfit) => unfit(act, &misfit),
+        };
     }
     if !adapter.capabilities().contains(&Capability::Apply) {
         let message =
@@ -347,14 +360,7 @@ fn decide<'a>(
         let details = serde_json::json!({ "allow_apply": false, "denied_by": "policy" });
         return deny("PERMISSION_DENIED", message, details);
     }
-    let args = match secrets.resolve(step.args()) {
-        Ok(args) => args,
-        Err(error) => {
-            let details = serde_json::json!({ "denied_by": "secrets" });
-            return deny(error.code(), error.to_string(), details);
-        }
-    };
-    if let Err(misfit) = law.check_args(act, &args) {
+    if let Err(misfit) = secrets::check_args(grounds, act, step, &args) {
         return unfit(act, &misfit);
     }
     // Nobody is asked about what would be denied anyway.

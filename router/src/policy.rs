@@ -6,6 +6,7 @@ mod keeping;
 mod names;
 mod offered;
 mod roles;
+mod secrets;
 mod version;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::config::{
-    ApprovalSettings, Effect, Outputs, Pattern, PolicyDefault, PolicySettings, Rule, SourceEntry,
+    ApprovalSettings, Effect, Outputs, Pattern, PolicyDefault, PolicySettings, Rule, SecretBinding,
+    SourceEntry,
 };
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
@@ -62,6 +64,8 @@ pub struct Law {
     pub roles: BTreeMap<String, Role>,
     /// What adapters may ask the router to fetch for them, by the ids of those who ask.
     pub sources: BTreeMap<String, Arc<[SourceEntry]>>,
+    /// Calls whose arguments may refer to secrets, by the names of the secrets.
+    pub secrets: BTreeMap<String, SecretBinding>,
     /// Whether adapters without one are not called.
     pub contract_required: bool,
     /// What becomes of an output that breaks its contract.
@@ -156,6 +160,7 @@ impl Default for Law {
             signals: BTreeMap::new(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             contract_required: false,
             outputs: Outputs::default(),
             hints: Hints::new(),

@@ -1,11 +1,12 @@
 //! Secrets: where they come from, how arguments refer to them, and how they are kept out of what is recorded.
 //!
 //! A secret is given by the operator, under a name, as a [`Source`]. Arguments name it,
-//! `{"$secret": "NAME"}`, and [`Secrets::resolve`] puts the value there for the call alone. Whatever is
-//! stored, logged or answered goes through [`Secrets::redact`] first: it takes out what the
+//! `{"$secret": "NAME"}`, and [`Secrets::resolve_bound`] puts the value there for the call alone, if the operator
+//! bound the secret to that call. [`Secrets::resolve`] is for the operator's own configuration. Whatever is stored, logged or answered goes through [`Secrets::redact`] first: it takes out what the
 //! [rules](nexus_router_sdk::redact) of the SDK find by key and by form, and every value that is known to
 //! be secret, wherever and however it is spelled.
 
+mod decoding;
 mod error;
 mod known;
 mod needle;
@@ -116,11 +117,23 @@ impl Secrets {
         self.0.named.keys().map(String::as_str)
     }
 
-    /// Replaces the references in arguments by the secrets they name.
+    /// Replaces the references in the operator's own configuration by the secrets they name.
     ///
     /// # Errors
     /// When there is no secret of that name, or an object with a `$secret` is no reference.
-    pub fn resolve<'a>(&self, args: &'a Object) -> Result<Cow<'a, Object>, Error> {
+    pub fn resolve<'a>(&self, config: &'a Object) -> Result<Cow<'a, Object>, Error> {
+        self.resolve_bound(config, |_| true)
+    }
+
+    /// Replaces the references in arguments of a caller by the secrets they name, if `is_bound` accepts the names.
+    ///
+    /// # Errors
+    /// When there is no secret of that name, it is not bound to the call, or an object with a `$secret` is no reference.
+    pub fn resolve_bound<'a>(
+        &self,
+        args: &'a Object,
+        is_bound: impl Fn(&str) -> bool,
+    ) -> Result<Cow<'a, Object>, Error> {
         if args.contains_key(REFERENCE_KEY) {
             return Err(Error::Reference { pointer: String::new() });
         }
@@ -128,46 +141,79 @@ impl Secrets {
             return Ok(Cow::Borrowed(args));
         }
         let mut resolved = args.clone();
-        self.resolve_members(&mut resolved, &mut String::new())?;
+        for (key, value) in resolved.iter_mut() {
+            walk_references(value, &mut token_of(key), &mut |place, pointer| {
+                *place = self.value_of(place, pointer, &is_bound)?.into();
+                Ok(())
+            })?;
+        }
         Ok(Cow::Owned(resolved))
     }
 
-    /// Resolves below the value that `pointer` leads to; afterwards `pointer` is as before.
-    fn resolve_value(&self, value: &mut Value, pointer: &mut String) -> Result<(), Error> {
-        match value {
-            Value::Object(object) if object.contains_key(REFERENCE_KEY) => {
-                let Some(name) = reference(object) else {
-                    return Err(Error::Reference { pointer: pointer.clone() });
-                };
-                let Some(secret) = self.0.named.get(name) else {
-                    return Err(Error::Unknown { name: name.to_owned(), pointer: pointer.clone() });
-                };
-                *value = secret.as_str().into();
-                Ok(())
-            }
-            Value::Object(object) => self.resolve_members(object, pointer),
-            Value::Array(items) => {
-                for (index, item) in items.iter_mut().enumerate() {
-                    let length = pointer.len();
-                    pointer.push_str(&format!("/{index}"));
-                    self.resolve_value(item, pointer)?;
-                    pointer.truncate(length);
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+    /// Returns the secret that a reference names.
+    fn value_of(
+        &self,
+        place: &Value,
+        pointer: &str,
+        is_bound: &impl Fn(&str) -> bool,
+    ) -> Result<&str, Error> {
+        let Some(name) = place.as_object().and_then(reference) else {
+            return Err(Error::Reference { pointer: pointer.to_owned() });
+        };
+        let (name, pointer) = (name.to_owned(), pointer.to_owned());
+        match self.0.named.get(&name) {
+            None => Err(Error::Unknown { name, pointer }),
+            Some(_) if !is_bound(&name) => Err(Error::NotBound { name, pointer }),
+            Some(secret) => Ok(secret),
         }
     }
+}
 
-    fn resolve_members(&self, object: &mut Object, pointer: &mut String) -> Result<(), Error> {
-        for (key, value) in object.iter_mut() {
-            let length = pointer.len();
-            pointer.push('/');
-            pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-            self.resolve_value(value, pointer)?;
-            pointer.truncate(length);
+/// Returns the JSON pointers of the references in arguments.
+#[must_use]
+pub fn reference_pointers(args: &Object) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, value) in args {
+        // The visitor never fails.
+        drop(walk_references(&mut value.clone(), &mut token_of(key), &mut |_, pointer| {
+            found.push(pointer.to_owned());
+            Ok(())
+        }));
+    }
+    found
+}
+
+/// Returns the JSON pointer of a member of the whole.
+fn token_of(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Visits every object with a `$secret` at or below a value; `pointer` leads to the value.
+fn walk_references(
+    value: &mut Value,
+    pointer: &mut String,
+    visit: &mut impl FnMut(&mut Value, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let length = pointer.len();
+    match value {
+        Value::Object(object) if object.contains_key(REFERENCE_KEY) => visit(value, pointer),
+        Value::Object(object) => {
+            for (key, member) in object.iter_mut() {
+                pointer.push_str(&token_of(key));
+                walk_references(member, pointer, visit)?;
+                pointer.truncate(length);
+            }
+            Ok(())
         }
-        Ok(())
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                pointer.push_str(&format!("/{index}"));
+                walk_references(item, pointer, visit)?;
+                pointer.truncate(length);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 

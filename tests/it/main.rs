@@ -30,6 +30,7 @@ mod readme;
 mod role;
 mod run_cli;
 mod scout;
+mod secrets;
 mod seeing;
 mod signals;
 mod support;

@@ -114,7 +114,7 @@ impl Fleet {
         before: Option<&Self>,
     ) -> Result<Self, Error> {
         let Sources { loader, config, named, discover, hidden } = sources;
-        let secrets = Secrets::from_sources(&config.secrets, config::variable)
+        let secrets = Secrets::from_sources(&config.secret_sources(), config::variable)
             .map_err(|source| Error::Secret { place: "router.toml".to_owned(), source })?;
         let wanted: Vec<(&AdapterEntry, Value)> = named
             .iter()
@@ -211,6 +211,7 @@ impl Fleet {
         law.roles = members.iter().filter_map(role).collect();
         let asking = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
         law.sources = sources::of(asking, &registry, &law)?;
+        law.secrets = config.secret_bindings();
         law.contract_required = config.contracts.required;
         law.outputs = config.contracts.outputs;
         law.contracts = tools.contracts();

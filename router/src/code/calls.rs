@@ -26,6 +26,11 @@ pub(super) const RUNS: &[Row] = &[
         "use letters, digits and _ . / : -, 128 at most",
     ),
     (
+        "SECRET_NOT_BOUND",
+        "The arguments refer to a secret that the operator did not bind to the call; nothing was called.",
+        "ask the operator to add the call to adapters, tools and tokens of [secrets.NAME] in router.toml",
+    ),
+    (
         "CATALOGUE_UNKNOWN",
         "The adapter has not told its catalogue yet, so the law cannot judge its operations.",
         "try again in a moment; the log says what keeps the adapter from answering",

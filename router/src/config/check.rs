@@ -75,7 +75,7 @@ impl ConfigFile {
                 }
             }
         };
-        check("secrets", &self.secrets);
+        check("secrets", &self.secret_sources());
         check("telemetry.headers", &self.telemetry.headers);
     }
 
@@ -118,6 +118,12 @@ impl ConfigFile {
             if let Err(error) = names.resolve(&adapter.config) {
                 let path = format!("{path}.config");
                 found.add(&path, format!("{path}: {}", whole(&error)), error.hint());
+            }
+            for (number, source) in adapter.sources.iter().enumerate() {
+                if let Err(error) = names.resolve(&source.args) {
+                    let path = format!("{path}.sources[{number}].args");
+                    found.add(&path, format!("{path}: {}", whole(&error)), error.hint());
+                }
             }
             let Some(id) = &adapter.id else { continue };
             if let Some(first) = ids.get(id) {

@@ -10,7 +10,7 @@ use super::reader::Report;
 use super::sections;
 use super::settings::{
     AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits,
-    Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    SecretBinding, SecretEntry, Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -33,8 +33,8 @@ pub struct ConfigFile {
     pub default_adapter: Option<String>,
     /// What becomes of runs left behind by a process that is gone.
     pub recover: Recover,
-    /// Where the secrets are that adapters and arguments refer to.
-    pub secrets: BTreeMap<String, Source>,
+    /// Secrets by name, each with the calls whose arguments may refer to it.
+    pub secrets: BTreeMap<String, SecretEntry>,
     /// The adapters.
     pub adapters: Vec<AdapterEntry>,
     /// What may be under way at once.
@@ -105,6 +105,22 @@ impl ConfigFile {
     /// When a named file is missing, a file is unreadable or invalid, or a variable is.
     pub fn find(named: Option<&Path>, environment: &Environment) -> Result<Self, Error> {
         Self::trace(named, environment).map(|(config, _)| config)
+    }
+
+    /// Returns the sources of the secrets, by name.
+    #[must_use]
+    pub fn secret_sources(&self) -> BTreeMap<String, Source> {
+        let secrets = self.secrets.iter();
+        secrets.map(|(name, entry)| (name.clone(), entry.source.clone())).collect()
+    }
+
+    /// Returns the bindings of the secrets that arguments of callers may refer to, by name.
+    #[must_use]
+    pub fn secret_bindings(&self) -> BTreeMap<String, SecretBinding> {
+        let bound = |(name, entry): (&String, &SecretEntry)| {
+            entry.binding.clone().map(|binding| (name.clone(), binding))
+        };
+        self.secrets.iter().filter_map(bound).collect()
     }
 
     /// Like [`find`](Self::find), and tells where each setting was said.
@@ -208,8 +224,8 @@ mod tests {
         let config = ConfigFile::find(Some(&file), &Environment::default()).unwrap();
         assert_eq!(config.adapter_path, [directory.path().join("plugins"), "/opt/x".into()]);
         assert_eq!(config.db, Some(directory.path().join("data/runs.db")));
-        assert_eq!(config.secrets["A"], Source::File(directory.path().join("a.txt")));
-        assert_eq!(config.secrets["B"], Source::Env("B_TOKEN".to_owned()));
+        assert_eq!(config.secrets["A"].source, Source::File(directory.path().join("a.txt")));
+        assert_eq!(config.secrets["B"].source, Source::Env("B_TOKEN".to_owned()));
     }
 
     #[test]

@@ -214,6 +214,16 @@ impl Section<'_> {
         self.report.section(&self.path(key), table, read)
     }
 
+    /// Reads a table under a key that the operator chose; `path` is the whole path of the key.
+    pub(super) fn inside<T>(
+        &self,
+        path: &str,
+        table: &toml::Table,
+        read: impl FnOnce(&Section<'_>) -> T,
+    ) -> T {
+        self.report.section(path, table, read)
+    }
+
     /// Reads the tables of a list.
     pub(super) fn each<T>(&self, key: &'static str, read: impl Fn(&Section<'_>) -> T) -> Vec<T> {
         let tables = |value: &'_ toml::Value| -> Option<Vec<toml::Table>> {

@@ -3,6 +3,7 @@
 mod contracts;
 mod evidence;
 mod policy;
+mod secrets;
 mod signals;
 mod sources;
 mod tools;
@@ -43,7 +44,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         discover: root.flag("discover", false),
         default_adapter: root.text("default_adapter"),
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
-        secrets: sources(root, "secrets", base),
+        secrets: secrets::secrets(root, base),
         adapters: root.each("adapters", |section| {
             let entry = signals::of_adapter(section, base, adapter(section));
             let entry = evidence::of_adapter(section, entry);
@@ -96,16 +97,13 @@ fn sources(section: &Section<'_>, key: &'static str, base: &Path) -> BTreeMap<St
     let mut sources = BTreeMap::new();
     for (name, value) in section.free(key).into_iter().flatten() {
         let place = format!("{key}.{name}");
-        match value.as_str().map(str::parse) {
-            Some(Ok(Source::File(path))) => {
-                sources.insert(name.clone(), Source::File(base.join(path)));
+        let wrong = |why: &str| section.wrong(&place, why, hint);
+        match value.as_str() {
+            Some(text) => {
+                let source = secrets::source(text, base, wrong);
+                sources.extend(source.map(|source| (name.clone(), source)));
             }
-            Some(Ok(source)) => {
-                sources.insert(name.clone(), source);
-            }
-            // The error says nothing of the text: it may be the secret.
-            Some(Err(error)) => section.wrong(&place, &format!("is no reference: {error}"), hint),
-            None => section.wrong(&place, "is not a text", hint),
+            None => wrong("is not a text"),
         }
     }
     sources

@@ -3,6 +3,7 @@
 mod contracts;
 mod evidence;
 mod policy;
+mod secrets;
 mod signals;
 mod sources;
 
@@ -22,6 +23,7 @@ pub use evidence::EvidenceSettings;
 pub use policy::{
     Annotation, ApprovalSettings, Effect, PolicyDefault, PolicySettings, Property, Rule,
 };
+pub use secrets::{SecretBinding, SecretEntry};
 pub use signals::SignalSettings;
 pub use sources::SourceEntry;
 

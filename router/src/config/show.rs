@@ -10,8 +10,8 @@ use super::file::ConfigFile;
 use super::listener::Listener;
 use super::settings::{
     AdapterEntry, Annotation, ContractSettings, EvidenceSettings, LogFormat, Offer, Outputs,
-    PolicyDefault, PolicySettings, Recover, Rule, RunLimits, Server, SignalSettings, SourceEntry,
-    Telemetry, TokenEntry, ToolEntry, Workers,
+    PolicyDefault, PolicySettings, Recover, Rule, RunLimits, SecretBinding, SecretEntry, Server,
+    SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
 use crate::grant::{Grants, Isolation};
@@ -32,7 +32,7 @@ impl ConfigFile {
         all.put("discover", Some(self.discover));
         all.put("default_adapter", self.default_adapter.as_deref());
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
-        all.table("secrets", references(&self.secrets));
+        all.table("secrets", secrets(&self.secrets));
         all.table("limits", limits(&self.limits));
         all.table("workers", workers(&self.workers));
         all.table("server", server(&self.server));
@@ -123,11 +123,24 @@ fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], wanted: T) -> &'sta
 fn references(sources: &BTreeMap<String, Source>) -> Shown {
     let mut shown = Shown::default();
     for (name, source) in sources {
-        let text = match source {
-            Source::Env(variable) => format!("env:{variable}"),
-            Source::File(path) => format!("file:{}", path.display()),
+        shown.put(name, Some(source.to_string()));
+    }
+    shown
+}
+
+fn secrets(secrets: &BTreeMap<String, SecretEntry>) -> Shown {
+    let mut shown = Shown::default();
+    for (name, SecretEntry { source, binding }) in secrets {
+        let Some(SecretBinding { adapters, tools, tokens }) = binding else {
+            shown.put(name, Some(source.to_string()));
+            continue;
         };
-        shown.put(name, Some(text));
+        let mut secret = Shown::default();
+        secret.put("from", Some(source.to_string()));
+        for (key, patterns) in [("adapters", adapters), ("tools", tools), ("tokens", tokens)] {
+            secret.list(key, patterns.iter().map(|pattern| pattern.as_str().into()));
+        }
+        shown.table(name, secret);
     }
     shown
 }

@@ -318,11 +318,13 @@ impl<'a> Retrieving<'a> {
                 seat
             }
         };
+        let holds_secrets = permit.holds_secrets();
         let secrets = &around.secrets;
         let patience = self.patience(&permit, &call_id, source.timeout);
         let output = around.host.call(permit, seat, patience, || ()).await.answer?;
         let output = around.law.check_output(act, &output).map(|()| output);
         let output = output.map_err(|misfit| {
+            let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
             let message =
                 format!("the answer of source '{}' breaks its contract: {misfit}", source.name);
             AdapterError::operational("OUTPUT_INVALID", message)

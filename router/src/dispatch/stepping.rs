@@ -102,6 +102,7 @@ impl Execution {
                 (Err(denial.into()), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
+                let holds_secrets = permit.holds_secrets();
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
                 span = work_span!("step", step_id = &*step_id, adapter_id);
                 let opened = match acting {
@@ -132,7 +133,8 @@ impl Execution {
                     }
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
-                let answer = answer.and_then(|output| conforming(&around.law, act, output));
+                let answer =
+                    answer.and_then(|output| conforming(&around.law, act, output, holds_secrets));
                 let answer = answer.map_err(FailedCall::from).and_then(|output| {
                     let failure = || {
                         let kind = chosen.adapter.adapter_kind();
@@ -312,9 +314,16 @@ fn unconfined(result: &StepResult) -> bool {
 }
 
 /// Refuses an output that is not what the adapter promised. What the call did, it did.
-fn conforming(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterError> {
+/// An output may repeat secrets of the arguments; then the error names only places.
+fn conforming(
+    law: &Law,
+    act: Act<'_>,
+    output: Object,
+    holds_secrets: bool,
+) -> Result<Object, AdapterError> {
     let output = of_role(law, act, output)?;
     let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
+    let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
     let message = format!("the output does not fit its schema: {misfit}");
     if law.outputs == Outputs::Warn {
         let Act { adapter_id, tool, method } = act;

@@ -8,6 +8,7 @@ use nexus_router_sdk::AdapterError;
 use crate::approval::Approval;
 use crate::caller::{Caller, Revocation};
 use crate::policy::Act;
+use crate::secret;
 
 /// A call that was denied by a rule, a role or the operator's policy.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,7 @@ impl Witness {
             Some("token") => Revocation::CODE,
             Some("offer") => "NOT_OFFERED",
             Some("rule" | "default" | "operator") => "PERMISSION_DENIED",
+            Some("secrets") if error.code == secret::Error::NOT_BOUND => secret::Error::NOT_BOUND,
             _ => return,
         };
         if let Some(tell) = self.denials.get() {

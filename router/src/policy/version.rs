@@ -78,6 +78,16 @@ impl Law {
             });
             law.insert("sources", sources.collect::<Vec<_>>());
         }
+        if !self.secrets.is_empty() {
+            let secrets = self.secrets.iter().map(|(name, binding)| {
+                let parts = [&binding.adapters, &binding.tools, &binding.tokens];
+                let parts = parts.map(|part| {
+                    Value::Array(part.iter().map(|pattern| pattern.as_str().into()).collect())
+                });
+                Value::Array([name.as_str().into()].into_iter().chain(parts).collect())
+            });
+            law.insert("secrets", secrets.collect::<Vec<_>>());
+        }
         let text = json::to_canonical(&law.into());
         let mut version = Digest::of_parts(&[DOMAIN, text.as_bytes()]).to_string();
         version.truncate(32);
@@ -156,7 +166,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::config::{ApprovalSettings, Effect, PolicyDefault, Property};
+    use crate::config::{ApprovalSettings, Effect, PolicyDefault, Property, SecretBinding};
     use crate::policy::AdapterOffer;
 
     #[test]
@@ -217,6 +227,7 @@ mod tests {
             Law { catalogues: [("a".to_owned(), Arc::new(known()))].into(), ..law.clone() },
             Law { max_steps: Some(0), ..law.clone() },
             Law { max_run: Some(Duration::ZERO), ..law.clone() },
+            Law { secrets: [("a".to_owned(), SecretBinding::default())].into(), ..law.clone() },
             Law { classes: [(key(), ActionClass::RepoOps)].into(), ..law.clone() },
             Law { hints: [(key(), Hint::default())].into(), ..law.clone() },
             Law {

@@ -13,6 +13,14 @@ pub enum Error {
         /// The JSON pointer of the reference, within the arguments.
         pointer: String,
     },
+    /// A reference names a secret that the operator did not bind to the call.
+    #[error("secret {name:?} is not bound to this call (at {pointer:?})")]
+    NotBound {
+        /// The name.
+        name: String,
+        /// The JSON pointer of the reference, within the arguments.
+        pointer: String,
+    },
     /// An object with the key `$secret` is no reference.
     #[error(
         "an object with \"$secret\" must hold nothing but the name of a secret (at {pointer:?})"
@@ -80,11 +88,15 @@ impl std::fmt::Display for Fault {
 }
 
 impl Error {
+    /// Code of a reference to a secret that is not bound to the call.
+    pub const NOT_BOUND: &str = "SECRET_NOT_BOUND";
+
     /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "SECRET_UNKNOWN",
+            Self::NotBound { .. } => Self::NOT_BOUND,
             Self::Reference { .. } => "SECRET_REFERENCE_INVALID",
             _ => "SECRET_UNUSABLE",
         }
@@ -94,7 +106,9 @@ impl Error {
     #[must_use]
     pub fn pointer(&self) -> &str {
         match self {
-            Self::Unknown { pointer, .. } | Self::Reference { pointer } => pointer,
+            Self::Unknown { pointer, .. }
+            | Self::NotBound { pointer, .. }
+            | Self::Reference { pointer } => pointer,
             _ => "",
         }
     }
@@ -104,6 +118,9 @@ impl Error {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "ask the operator for the secret, or correct its name",
+            Self::NotBound { .. } => {
+                "ask the operator to bind the secret to the adapter, the tool and the token of the call"
+            }
             Self::Reference { .. } => {
                 r#"write {"$secret": "NAME"}, with letters, digits, _ . and -"#
             }

@@ -3,55 +3,66 @@
 use nexus_router_sdk::redact::REDACTED;
 
 use super::Secrets;
+use super::redact::rewrite;
 use crate::json::{self, Object, Value};
 
 /// At most this many pointers are listed.
 const MAX_POINTERS: usize = 1000;
 
 impl Secrets {
-    /// Returns the object with the exact values of known secrets replaced, or none if it holds none of them. Unlike
-    /// [`redact_object`](Self::redact_object), it leaves all other text as it is.
+    /// Returns the object without the exact values of known secrets, or none if it holds none of them.
+    ///
+    /// Unlike [`redact_object`](Self::redact_object) it ignores keys and forms: all other text stays as it is. An
+    /// object without known secrets is only read: nothing is allocated.
     #[must_use]
     pub fn replace_known(&self, object: &Object) -> Option<Object> {
-        let member = |(key, value): (&str, &Value)| {
-            (self.0.needles.replace(key), self.replace_in_value(value))
-        };
-        let first = object.iter().position(|one| {
-            let (key, value) = member(one);
-            key.is_some() || value.is_some()
-        })?;
-        let mut replaced = Object::with_capacity(object.len());
-        for (index, (key, value)) in object.iter().enumerate() {
-            let (new_key, new_value) =
-                if index < first { (None, None) } else { member((key, value)) };
-            replaced.insert(
-                new_key.unwrap_or_else(|| key.to_owned()),
-                new_value.unwrap_or_else(|| value.clone()),
-            );
+        if self.0.needles.is_empty() {
+            return None;
         }
-        Some(replaced)
+        self.known_members(object)
     }
 
-    /// Returns the value with the exact values of known secrets replaced, or none if it holds none of them.
+    /// Returns the text without the exact values of known secrets, or none if it holds none of them.
+    #[must_use]
+    pub fn replace_known_text(&self, text: &str) -> Option<String> {
+        self.0.needles.replace(text)
+    }
+
+    /// Returns the text without the exact values of known secrets.
+    #[must_use]
+    pub(crate) fn without_known(&self, text: &str) -> String {
+        self.replace_known_text(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    fn known_members(&self, object: &Object) -> Option<Object> {
+        rewrite(object, |key, value| (self.replace_known_text(key), self.replace_in_value(value)))
+    }
+
+    /// Returns the value without the exact values of known secrets, or none if it holds none of them.
     #[must_use]
     pub(crate) fn replace_in_value(&self, value: &Value) -> Option<Value> {
         match value {
             Value::Null | Value::Bool(_) => None,
-            Value::Int(_) | Value::BigInt(_) | Value::Float(_) => {
-                let known = self.0.needles.is_secret_number(|| json::to_canonical(value));
-                known.then(|| REDACTED.into())
-            }
-            Value::String(text) => self.0.needles.replace(text).map(Value::from),
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_) => self.known_number(value),
+            Value::String(text) => self.replace_known_text(text).map(Value::from),
             Value::Array(items) => {
-                let first = items.iter().position(|item| self.replace_in_value(item).is_some())?;
-                let (before, rest) = items.split_at(first);
-                let rest = rest
-                    .iter()
-                    .map(|item| self.replace_in_value(item).unwrap_or_else(|| item.clone()));
-                Some(Value::Array(before.iter().cloned().chain(rest).collect()))
+                let mut rest = items.iter();
+                let changed = rest.find_map(|item| self.replace_in_value(item))?;
+                let before = items.len() - rest.len() - 1;
+                let mut replaced = items[..before].to_vec();
+                replaced.push(changed);
+                let rest =
+                    rest.map(|item| self.replace_in_value(item).unwrap_or_else(|| item.clone()));
+                replaced.extend(rest);
+                Some(Value::Array(replaced))
             }
-            Value::Object(object) => self.replace_known(object).map(Value::from),
+            Value::Object(object) => self.known_members(object).map(Value::from),
         }
+    }
+
+    pub(super) fn known_number(&self, number: &Value) -> Option<Value> {
+        let known = self.0.needles.is_secret_number(|| json::to_canonical(number));
+        known.then(|| REDACTED.into())
     }
 }
 
@@ -118,6 +129,20 @@ mod tests {
         let plain = object(r#"{"password":"hunter2","authorization":"Bearer abcdefghijkl"}"#);
         assert_eq!(secrets.replace_known(&plain), None);
         assert!(secrets.redact_object(&plain).is_some());
+    }
+
+    #[test]
+    fn deeply_nested_objects_are_read_once() {
+        let secrets = Secrets::empty().with_hidden_values(["tok-123456".to_owned()]);
+        let deep = (0..200).fold(Value::from("tok-123456"), |value, _| {
+            let mut object = Object::new();
+            object.insert("a", value);
+            object.into()
+        });
+        let deep = deep.into_object().unwrap();
+        let shown = Value::from(secrets.replace_known(&deep).unwrap());
+        assert_eq!(Value::from(secrets.redact_object(&deep).unwrap()), shown);
+        assert!(json::to_compact(&shown).contains(REDACTED));
     }
 
     #[test]

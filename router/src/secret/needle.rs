@@ -1,16 +1,24 @@
 //! Finds known secret values in texts.
 //!
 //! Nearly every text holds none. Four bytes at each place are looked up in a small bit set; only where
-//! they could begin a secret is anything compared.
+//! they could begin a secret is anything compared. Letters match in either case. A text with escapes is searched again
+//! with the escapes undone, twice at most, so that a value is found also where it was escaped twice.
 
 use std::ops::Range;
 
 use nexus_router_sdk::redact::REDACTED;
 
-use super::spelling::{Decoded, spellings};
+use super::decoding::{DecodedText, Escapes};
+use super::spelling::spellings;
 
 /// The bits of the set: few enough to stay in the fastest cache.
-const BITS: u32 = 12;
+const BITS: u32 = 15;
+
+/// How often escapes of escapes are undone.
+const MAX_DEPTH: u32 = 2;
+
+/// Makes letters of ASCII small, and keeps no other byte from being compared: both sides have it.
+const FOLD: u32 = 0x2020_2020;
 
 /// The spellings of all secret values.
 #[derive(Clone, Default)]
@@ -21,6 +29,8 @@ pub(super) struct Needles {
     starts: Vec<u64>,
     /// The values that could be numbers.
     numbers: Vec<String>,
+    /// Some value has letters outside ASCII.
+    beyond_ascii: bool,
 }
 
 impl Needles {
@@ -33,8 +43,9 @@ impl Needles {
                 needles.numbers.push(value.clone());
             }
             // A part of the mark is in every redacted text, and so gives nothing away.
-            let spellings =
-                spellings(value).into_iter().filter(|it| !REDACTED.contains(it.as_str()));
+            let mark = REDACTED.to_ascii_lowercase();
+            needles.beyond_ascii |= !value.is_ascii();
+            let spellings = spellings(value).into_iter().filter(|it| !mark.contains(it.as_str()));
             let started = spellings.filter_map(|it| Some((start(it.as_bytes())?, it)));
             needles.spellings.extend(started);
         }
@@ -50,22 +61,18 @@ impl Needles {
         needles
     }
 
+    /// Reports whether there is nothing to find.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.spellings.is_empty() && self.numbers.is_empty()
+    }
+
     /// Returns the text without the values, or nothing if it has none of them.
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         if self.spellings.is_empty() {
             return None;
         }
         let mut found = Vec::new();
-        self.find(text.as_bytes(), &mut found);
-        if text.contains('%')
-            && let Some(decoded) = Decoded::of(text)
-        {
-            let plain = found.len();
-            self.find(&decoded.bytes, &mut found);
-            for range in &mut found[plain..] {
-                *range = decoded.origin(range);
-            }
-        }
+        self.search(text.as_bytes(), 0, &mut found);
         (!found.is_empty()).then(|| blot_out(text, found))
     }
 
@@ -79,6 +86,29 @@ impl Needles {
         self.numbers.iter().any(|number| *number == text || number == whole)
     }
 
+    /// Finds values in a text, and in what the text is an escaped form of.
+    fn search(&self, text: &[u8], depth: u32, found: &mut Vec<Range<usize>>) {
+        self.find(text, found);
+        let is_folded = self.beyond_ascii && !text.is_ascii();
+        if is_folded && let Some(decoded) = DecodedText::of(text, Escapes::Case) {
+            let before = found.len();
+            self.find(&decoded.bytes, found);
+            found[before..].iter_mut().for_each(|range| *range = decoded.origin(range));
+        }
+        if depth == MAX_DEPTH {
+            return;
+        }
+        for (mark, escapes) in [(b'%', Escapes::Percent), (b'\\', Escapes::Backslash)] {
+            if text.contains(&mark)
+                && let Some(decoded) = DecodedText::of(text, escapes)
+            {
+                let before = found.len();
+                self.search(&decoded.bytes, depth + 1, found);
+                found[before..].iter_mut().for_each(|range| *range = decoded.origin(range));
+            }
+        }
+    }
+
     /// Finds the longest value at each place.
     fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         for (at, window) in text.windows(4).enumerate() {
@@ -89,14 +119,18 @@ impl Needles {
             }
             let first = self.spellings.partition_point(|(other, _)| *other < start);
             let same = self.spellings[first..].iter().take_while(|(other, _)| *other == start);
-            let longest = same.map(|(_, it)| it).find(|it| text[at..].starts_with(it.as_bytes()));
-            found.extend(longest.map(|it| at..at + it.len()));
+            let is_here = |it: &&String| {
+                let here = text.get(at..at + it.len());
+                here.is_some_and(|here| here.eq_ignore_ascii_case(it.as_bytes()))
+            };
+            found.extend(same.map(|(_, it)| it).find(is_here).map(|it| at..at + it.len()));
         }
     }
 }
 
+/// Returns the first four bytes, without the case of letters.
 fn start(bytes: &[u8]) -> Option<u32> {
-    bytes.first_chunk().map(|first| u32::from_le_bytes(*first))
+    bytes.first_chunk().map(|first| u32::from_le_bytes(*first) | FOLD)
 }
 
 fn slot(start: u32) -> usize {
@@ -105,6 +139,10 @@ fn slot(start: u32) -> usize {
 
 /// Replaces ranges of a text; those that overlap count as one.
 fn blot_out(text: &str, mut ranges: Vec<Range<usize>>) -> String {
+    for range in &mut ranges {
+        // An escape may stand for a part of a character.
+        *range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
+    }
     ranges.sort_unstable_by_key(|range| range.start);
     let mut out = String::with_capacity(text.len());
     let mut ranges = ranges.into_iter().peekable();

@@ -3,7 +3,7 @@
 use nexus_router_sdk::redact::{self, Class, REDACTED};
 
 use super::{Secrets, reference};
-use crate::json::{self, Object, Value};
+use crate::json::{Object, Value};
 
 impl Secrets {
     /// Returns the value without its secrets, or nothing if it has none.
@@ -27,12 +27,6 @@ impl Secrets {
             return redact::text_if_secret(text);
         };
         Some(redact::text_if_secret(&known).unwrap_or(known))
-    }
-
-    /// Returns the text without the secrets that are known, whatever else it looks like.
-    #[must_use]
-    pub(crate) fn without_known(&self, text: &str) -> String {
-        self.0.needles.replace(text).unwrap_or_else(|| text.to_owned())
     }
 
     /// Returns the value without known secrets and texts that look like one, whatever the keys say: what a
@@ -66,10 +60,7 @@ impl Secrets {
             (_, Value::String(text)) if text == REDACTED => None,
             (Class::Secret, _) | (Class::Either, Value::String(_)) => Some(REDACTED.into()),
             (_, Value::Null | Value::Bool(_)) => None,
-            (_, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => {
-                let known = self.0.needles.is_secret_number(|| json::to_canonical(value));
-                known.then(|| REDACTED.into())
-            }
+            (_, Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => self.known_number(value),
             (Class::Plain, Value::String(text)) => self.redact_text(text).map(Value::from),
             (_, Value::Array(items)) => self.items(items, within).map(Value::from),
             (_, Value::Object(object)) => self.members(object, within).map(Value::from),
@@ -94,24 +85,37 @@ impl Secrets {
             let class_shown = shown.as_deref().map_or(Class::Plain, redact::key_class);
             (shown, self.walk(value, redact::key_class(key).max(class_shown).max(within)))
         };
-        let is_changed = |(key, value): (&str, &Value)| {
-            let (key, value) = member(key, value);
-            key.is_some() || value.is_some()
-        };
-        let before = object.iter().position(is_changed)?;
-        let mut redacted = Object::with_capacity(object.len());
-        for (index, (key, value)) in object.iter().enumerate() {
-            let (new_key, new_value) =
-                if index < before { (None, None) } else { member(key, value) };
-            redacted.insert(
-                new_key.unwrap_or_else(|| key.to_owned()),
-                new_value.unwrap_or_else(|| value.clone()),
-            );
-        }
-        Some(redacted)
+        rewrite(object, member)
     }
 
     fn is_plain(&self, text: &str) -> bool {
         self.redact_text(text).is_none()
     }
+}
+
+/// Returns the object with the keys and values that `member` replaces, or none if it replaces nothing. Each member is
+/// looked at once, so that nested objects cost no more than their size.
+pub(super) fn rewrite(
+    object: &Object,
+    member: impl Fn(&str, &Value) -> (Option<String>, Option<Value>),
+) -> Option<Object> {
+    let mut rewritten: Option<Object> = None;
+    for (index, (key, value)) in object.iter().enumerate() {
+        let (new_key, new_value) = member(key, value);
+        if rewritten.is_none() && new_key.is_none() && new_value.is_none() {
+            continue;
+        }
+        let rewritten = rewritten.get_or_insert_with(|| {
+            let mut begun = Object::with_capacity(object.len());
+            for (key, value) in object.iter().take(index) {
+                begun.insert(key, value.clone());
+            }
+            begun
+        });
+        rewritten.insert(
+            new_key.unwrap_or_else(|| key.to_owned()),
+            new_value.unwrap_or_else(|| value.clone()),
+        );
+    }
+    rewritten
 }

@@ -31,6 +31,15 @@ impl std::str::FromStr for Source {
     }
 }
 
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Env(variable) => write!(f, "env:{variable}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
 impl Source {
     /// Reads the secret of a name.
     ///

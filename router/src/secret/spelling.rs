@@ -1,4 +1,4 @@
-//! The ways in which a secret value may be spelled in a text.
+//! The ways in which a text may spell a secret value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -6,29 +6,36 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use super::MIN_LENGTH;
 use crate::json;
 
-/// A shorter line, or part of a value in Base64, would blot out ordinary words.
-const MIN_PART: usize = 12;
+/// A shorter line of a value would match ordinary words.
+const MIN_LINE: usize = 12;
+/// A shorter part of an encoded value would match ordinary words.
+const MIN_ENCODED: usize = 5;
 
-/// Returns every spelling of a value that is looked for, except percent-encoding, which is undone instead.
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Returns every spelling that the search compares, without case. Escapes are undone in the text instead.
 pub(super) fn spellings(value: &str) -> Vec<String> {
     let mut found = vec![value.to_owned(), value.trim().to_owned(), value.replace(' ', "+")];
     // Programs quote a key in PEM line by line.
     found.extend(
-        value.lines().map(str::trim).filter(|line| line.len() >= MIN_PART).map(str::to_owned),
+        value.lines().map(str::trim).filter(|line| line.len() >= MIN_LINE).map(str::to_owned),
     );
     let text = value.into();
     for json in [json::to_compact(&text), json::to_canonical(&text)] {
         found.push(json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned());
     }
-    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
-        found.push(engine.encode(value));
-        for before in 0..3 {
-            found.extend(inner_base64(
-                &engine.encode([&[0; 3][..before], value.as_bytes()].concat()),
-                before,
-                value.len(),
-            ));
-        }
+    let folded = lower(value);
+    // An encoding hides the case of letters, so each case has its own spelling.
+    for cased in [value, value.trim(), &folded, &value.to_uppercase()] {
+        encodings(cased, &mut found);
+    }
+    if !value.is_ascii() {
+        found.push(lower(&value.to_uppercase()));
+        found.push(folded);
+    }
+    for spelling in &mut found {
+        spelling.make_ascii_lowercase();
     }
     found.retain(|spelling| spelling.len() >= MIN_LENGTH);
     found.sort_unstable();
@@ -36,46 +43,72 @@ pub(super) fn spellings(value: &str) -> Vec<String> {
     found
 }
 
-/// Returns the part of a Base64 text that does not depend on what stands around the value, when
-/// `before` bytes stand before it.
-fn inner_base64(encoded: &str, before: usize, length: usize) -> Option<String> {
-    let start = (before * 8).div_ceil(6);
-    let end = (before + length) * 8 / 6;
-    encoded.get(start..end).filter(|inner| inner.len() >= MIN_PART).map(str::to_owned)
+/// Returns a text in small letters, one character at a time: the same for a part as for the whole.
+pub(super) fn lower(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// A text with its percent-encoding undone, and where each byte came from.
-pub(super) struct Decoded {
-    pub(super) bytes: Vec<u8>,
-    origins: Vec<usize>,
-}
-
-impl Decoded {
-    /// Undoes percent-encoding, if there is any.
-    pub(super) fn of(text: &str) -> Option<Self> {
-        let source = text.as_bytes();
-        let first = source.windows(3).position(|it| percent(it).is_some())?;
-        let mut bytes = source[..first].to_vec();
-        let mut origins: Vec<usize> = (0..first).collect();
-        let mut at = first;
-        while at < source.len() {
-            let code = source.get(at..at + 3).and_then(percent);
-            bytes.push(code.unwrap_or(source[at]));
-            origins.push(at);
-            at += if code.is_some() { 3 } else { 1 };
+/// Adds a value in hex, Base32 and Base64, also as a part of something longer.
+fn encodings(value: &str, found: &mut Vec<String>) {
+    let bytes = value.as_bytes();
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    found.push(digits.map(|digit| char::from(HEX[usize::from(digit)])).collect());
+    found.push(base32(bytes));
+    for before in 0..5 {
+        found.extend(inner(&base32(&after(before, bytes)), before, bytes.len(), 5));
+    }
+    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        found.push(engine.encode(value));
+        for before in 0..3 {
+            found.extend(inner(&engine.encode(after(before, bytes)), before, bytes.len(), 6));
         }
-        origins.push(source.len());
-        Some(Self { bytes, origins })
-    }
-
-    /// Returns where a range of the decoded bytes stands in the text.
-    pub(super) fn origin(&self, range: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        self.origins[range.start]..self.origins[range.end]
     }
 }
 
-fn percent(bytes: &[u8]) -> Option<u8> {
-    let &[b'%', high, low] = bytes else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+/// Returns a value with bytes before it.
+fn after(before: usize, value: &[u8]) -> Vec<u8> {
+    [&[0; 5][..before], value].concat()
+}
+
+/// Encodes in Base32 of RFC 4648, in small letters and without padding.
+fn base32(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
+    for chunk in bytes.chunks(5) {
+        let mut bits = [0; 8];
+        bits[3..3 + chunk.len()].copy_from_slice(chunk);
+        let bits = u64::from_be_bytes(bits);
+        for digit in 0..(chunk.len() * 8).div_ceil(5) {
+            let value = bits >> (35 - 5 * digit) & 31;
+            text.push(char::from(BASE32[usize::try_from(value).unwrap_or_default()]));
+        }
+    }
+    text
+}
+
+/// Returns the part of an encoded text that does not depend on the text around the value, when `before` bytes stand before
+/// it and each character has `bits` bits.
+fn inner(encoded: &str, before: usize, length: usize, bits: usize) -> Option<String> {
+    let start = (before * 8).div_ceil(bits);
+    let end = (before + length) * 8 / bits;
+    encoded.get(start..end).filter(|inner| inner.len() >= MIN_ENCODED).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base32_equals_the_vectors_of_its_specification() {
+        for (text, encoded) in [
+            ("", ""),
+            ("f", "my"),
+            ("fo", "mzxq"),
+            ("foo", "mzxw6"),
+            ("foob", "mzxw6yq"),
+            ("fooba", "mzxw6ytb"),
+            ("foobar", "mzxw6ytboi"),
+        ] {
+            assert_eq!(base32(text.as_bytes()), encoded);
+        }
+    }
 }

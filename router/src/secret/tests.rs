@@ -288,11 +288,164 @@ proptest! {
     }
 
     #[test]
+    fn no_encoding_of_a_known_value_comes_out(
+        secret in prop_oneof!["[!-~]{5,24}", "[a-zA-Z0-9+/=_-]{5,40}", "[ -~äÖßé€]{8,20}"],
+        before in "[a-zA-Z0-9 ]{0,9}",
+        after in "[a-zA-Z0-9 ]{0,9}",
+    ) {
+        prop_assume!(secret.trim() == secret);
+        prop_assume!(!REDACTED.to_lowercase().contains(&secret.to_lowercase()));
+        let secrets = hiding(&[&secret]);
+        for (way, text) in written(&secret, &before, &after) {
+            let replaced = secrets.replace_known_text(&text);
+            prop_assert!(replaced.is_some(), "{} of {:?}: {}", way, secret, text);
+            let replaced = replaced.unwrap();
+            let read = read_back(way, &replaced);
+            prop_assert!(!contains(&read, secret.as_bytes()), "{}: {}", way, replaced);
+            prop_assert!(!contains(&read, secret.to_lowercase().as_bytes()), "{}: {}", way, replaced);
+        }
+    }
+
+    #[test]
     fn no_text_breaks_it(secret in any::<String>(), text in any::<String>()) {
         let secrets = hiding(&[&secret, "%41%42", "ABCD"]);
         let joined = format!("{text}{secret}%41B%43D%");
         prop_assert!(!secrets.redact_text(&joined).unwrap().contains("%41B%43D"));
     }
+}
+
+/// Ways in which another program may write a value, each with a text before and after it.
+fn written(secret: &str, before: &str, after: &str) -> Vec<(&'static str, String)> {
+    use base64::Engine as _;
+    let around = |text: &str| format!("{before}{text}{after}");
+    let percent =
+        |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02X}")).collect() };
+    let some_percent = |text: &str| -> String {
+        let plain = |letter: char| letter.is_ascii_alphanumeric();
+        text.chars()
+            .map(|it| if plain(it) { it.to_string() } else { percent(&it.to_string()) })
+            .collect()
+    };
+    let escaped = |text: &str| -> String {
+        text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    let json = |text: &str| {
+        let json = serde_json::to_string(text).unwrap();
+        json[1..json.len() - 1].to_owned()
+    };
+    let hex = |text: &str| -> String { text.bytes().map(|byte| format!("{byte:02x}")).collect() };
+    let whole = around(secret);
+    let base64 = base64::engine::general_purpose::STANDARD.encode(&whole);
+    let url_safe = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&whole);
+    vec![
+        ("raw", whole.clone()),
+        ("upper", around(&secret.to_uppercase())),
+        ("lower", around(&secret.to_lowercase())),
+        ("json", around(&json(secret))),
+        ("json twice", around(&json(&json(secret)))),
+        ("unicode escapes", around(&escaped(secret))),
+        ("upper unicode escapes", around(&escaped(secret).to_uppercase().replace('U', "u"))),
+        ("percent", around(&percent(secret))),
+        ("small percent", around(&percent(secret).to_lowercase())),
+        ("some percent", around(&some_percent(secret))),
+        ("percent twice", around(&percent(&percent(secret)))),
+        ("some percent twice", around(&some_percent(&some_percent(secret)))),
+        ("percent in json", around(&escaped(&some_percent(secret)))),
+        ("hex", around(&hex(secret))),
+        ("upper hex", around(&hex(secret).to_uppercase())),
+        ("hex of upper", around(&hex(&secret.to_uppercase()))),
+        ("base64", base64.clone()),
+        ("base64 in percent", some_percent(&base64)),
+        (
+            "base64 of lower",
+            base64::engine::general_purpose::STANDARD.encode(around(&secret.to_lowercase())),
+        ),
+        ("url-safe base64", url_safe),
+        ("base32", base32(whole.as_bytes())),
+        ("small base32", base32(whole.as_bytes()).to_lowercase()),
+    ]
+}
+
+/// Encodes bit by bit: slow, and plainly right.
+fn base32(bytes: &[u8]) -> String {
+    let bits: Vec<u8> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let digit =
+        |bits: &[u8]| (0..5).fold(0, |value, bit| value << 1 | bits.get(bit).copied().unwrap_or(0));
+    bits.chunks(5)
+        .map(|bits| char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[usize::from(digit(bits))]))
+        .collect()
+}
+
+/// Undoes one way of writing, as a reader would who looks for a secret.
+fn read_back(way: &str, text: &str) -> Vec<u8> {
+    // A replaced part reads as bytes that no secret has.
+    let text = text.replace(REDACTED, "\0\0\0\0\0\0\0\0");
+    let alphabet = |digits: &str, bits: usize, fold: bool| -> Vec<u8> {
+        let text = if fold { text.to_uppercase() } else { text.clone() };
+        let mut all = Vec::new();
+        // Every alignment, because a replaced part may have moved the rest.
+        for skipped in 0..8 {
+            let values = text.chars().skip(skipped).map(|it| digits.find(it).unwrap_or(0));
+            let stream: Vec<usize> =
+                values.flat_map(|value| (0..bits).rev().map(move |bit| value >> bit & 1)).collect();
+            all.extend(stream.chunks(8).map(|bits| {
+                bits.iter().fold(0_u8, |byte, bit| byte << 1 | u8::try_from(*bit).unwrap())
+            }));
+            all.push(0);
+        }
+        all
+    };
+    match way {
+        "base64" | "base64 of lower" | "base64 in percent" => {
+            alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", 6, false)
+        }
+        "url-safe base64" => {
+            alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", 6, false)
+        }
+        "base32" | "small base32" => alphabet("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 5, true),
+        _ => text.to_lowercase().into_bytes(),
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn every_common_encoding_of_a_value_is_replaced() {
+    for secret in
+        ["hunter22", "s3cr\"et\\ %41+/", "Pässwörd-ß", "12345", "line one\nline two", "😀😀😀"]
+    {
+        let secrets = hiding(&[secret]);
+        for (way, text) in written(secret, "he said ", " and left") {
+            let replaced = secrets.replace_known_text(&text);
+            let replaced = replaced.unwrap_or_else(|| panic!("{way} of {secret:?}: {text}"));
+            assert!(replaced.contains(REDACTED), "{way}: {replaced}");
+            assert!(!contains(&read_back(way, &replaced), secret.as_bytes()), "{way}: {replaced}");
+        }
+    }
+}
+
+#[test]
+fn known_values_are_replaced_and_nothing_else() {
+    let secrets = hiding(&["hunter22", "123456"]);
+    let plain = object(r#"{"password": "x", "token": ["Bearer abc", 12, null], "a": {"n": 1.5}}"#);
+    assert_eq!(secrets.replace_known(&plain), None);
+    let answer = object(
+        r#"{"password": "x", "t": ["HUNTER22!", 123456, 7, "aHVudGVyMjI="], "k 68756e7465723232": {"n": 123456.0}}"#,
+    );
+    let replaced = object(
+        r#"{"password": "x", "t": ["[REDACTED]!", "[REDACTED]", 7, "[REDACTED]="], "k [REDACTED]": {"n": "[REDACTED]"}}"#,
+    );
+    assert_eq!(secrets.replace_known(&answer), Some(replaced));
+    assert_eq!(Secrets::empty().replace_known(&answer), None);
+}
+
+#[test]
+fn mark_is_never_replaced_by_itself() {
+    let secrets = hiding(&["redacted", "ReDaCt", "[REDACTED]"]);
+    assert_eq!(secrets.replace_known_text("x [REDACTED] y"), None);
 }
 
 fn collect_texts(value: &Value, texts: &mut Vec<String>) {

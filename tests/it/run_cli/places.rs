@@ -60,7 +60,8 @@ fn adapters_and_secrets_come_from_the_configuration_file() {
     std::fs::write(world.path("token.txt"), "file-s3cret\n").unwrap();
     let text = format!(
         "db = 'runs.db'\n\
-         [secrets]\nTOKEN = 'env:SHOP_TOKEN'\nOTHER = 'file:token.txt'\n\
+         [secrets.TOKEN]\nfrom = 'env:SHOP_TOKEN'\nadapters = ['shop']\n\
+         [secrets.OTHER]\nfrom = 'file:token.txt'\nadapters = ['sh*']\ntokens = ['local']\n\
          [[adapters]]\nref = '{ECHO}'\nid = 'shop'\n"
     );
     std::fs::write(world.path("router.toml"), text).unwrap();

@@ -274,7 +274,7 @@ fn what_cannot_be_used_keeps_a_run_from_being_begun() {
 fn secrets_are_in_no_evaluation_and_hashes_are_of_what_is_recorded() {
     let world = stage(
         "signal = \"acme.notes\"\nsignal_fields = \"/args\"",
-        "[secrets]\nSAUCE = \"env:SAUCE\"\n[signals]\ndirectory = \"signals\"",
+        "[secrets.SAUCE]\nfrom = \"env:SAUCE\"\nadapters = [\"*\"]\n[signals]\ndirectory = \"signals\"",
     );
     let fields =
         json!({ "note": { "type": "string", "max_length": 100 }, "done": { "type": "boolean" } });
