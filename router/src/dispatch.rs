@@ -4,6 +4,7 @@
 mod asking;
 mod attesting;
 mod ending;
+mod feasibility;
 mod judging;
 mod resuming;
 mod retrieved;

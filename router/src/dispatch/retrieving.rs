@@ -26,6 +26,7 @@ use crate::policy::Act;
 use crate::request::{Mode, Policy, Step};
 use crate::role::ActionClass;
 use crate::secret::REFERENCE_KEY;
+use crate::store::Store;
 
 /// What may be asked for: not more than a worker may send.
 const LIMITS: Limits = Limits { bytes: 256 * 1024, depth: 64, values: 50_000 };
@@ -52,6 +53,7 @@ pub(super) struct Retrieving<'a> {
     mode: Mode,
     policy: Policy,
     caller: Option<&'a Caller>,
+    key: &'a Store,
     now: Timestamp,
     end: Instant,
     /// Tells that the call that asks is over, or was given up.
@@ -87,6 +89,7 @@ impl<'a> Retrieving<'a> {
             mode: execution.mode,
             policy: execution.policy,
             caller: execution.origin.caller.as_deref(),
+            key: execution.recorder.store(),
             now: execution.recorder.now(),
             end: Instant::now() + time,
             cancelled: Notify::new(),
@@ -254,6 +257,7 @@ impl<'a> Retrieving<'a> {
             secrets,
             approval: None,
             redacted: false,
+            key: self.key,
             now: self.now,
         };
         let act = Act { adapter_id: &source.adapter, tool: &source.tool, method: &source.method };

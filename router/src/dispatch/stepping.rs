@@ -60,6 +60,7 @@ impl Execution {
             secrets: &around.secrets,
             approval: approval.as_ref(),
             redacted: self.redacted_plan.is_some(),
+            key: self.recorder.store(),
             now: self.recorder.now(),
         };
         let verdict = gate::admit(grounds, chosen, step);
