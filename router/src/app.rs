@@ -4,6 +4,7 @@
 //! only reads creates nothing.
 
 mod catalogues;
+mod command;
 mod contracts;
 mod error;
 mod fleet;
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use catalogues::News;
+pub use command::StoreOption;
+pub(crate) use command::add as add_option;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::{Changes, PassedOver};

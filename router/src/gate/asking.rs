@@ -253,10 +253,7 @@ mod tests {
             Approval { adapter_id: text("other"), ..granted() },
             Approval { call: call("tool"), ..granted() },
             Approval { call: call("method"), ..granted() },
-            Approval {
-                args_digest: digest_of(&step(r#"{"a":1}"#), &[]),
-                ..granted()
-            },
+            Approval { args_digest: digest_of(&step(r#"{"a":1}"#), &[]), ..granted() },
             Approval { policy_version: text("other"), ..granted() },
             Approval { caller: None, ..granted() },
             Approval { caller: Some(Caller { token_id: None, ..caller() }), ..granted() },

@@ -184,9 +184,7 @@ impl Error {
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
-            Self::Moved(path) => {
-                self.hint().replace("FILE", &quoted(&path.display().to_string()))
-            }
+            Self::Moved(path) => self.hint().replace("FILE", &quoted(&path.display().to_string())),
             _ => self.hint().to_owned(),
         }
     }

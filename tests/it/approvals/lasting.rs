@@ -63,12 +63,8 @@ fn lost_store_key_does_not_use_up_an_approval() {
     let (_, approval_id) = waits(&office.router(asks("risky")), &risky());
     let key = StoreKey::path(&office.db());
     std::fs::rename(&key, office.world.path("kept.key")).unwrap();
-    let error = office.router(asks("risky")).decide_blocking(
-        &approval_id,
-        Answer::Approve,
-        &ada(),
-        None,
-    );
+    let error =
+        office.router(asks("risky")).decide_blocking(&approval_id, Answer::Approve, &ada(), None);
     let error = error.unwrap_err();
     assert_eq!(error.code(), "APPROVAL_NOT_EXECUTABLE", "{error}");
     assert!(error.to_string().contains("the key of the store may be missing"), "{error}");

@@ -113,7 +113,10 @@ fn tell(
         // It may be from a token that was revoked since.
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         if service.accepts(text.trim_end()) {
-            output.line(&format!("  TOKEN=$(cat {})", crate::shell::quoted(&file.display().to_string())))?;
+            output.line(&format!(
+                "  TOKEN=$(cat {})",
+                crate::shell::quoted(&file.display().to_string())
+            ))?;
         } else {
             output.line("  TOKEN=$(nexus-router token new me --scope apply)")?;
         }
