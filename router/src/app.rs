@@ -5,6 +5,7 @@
 
 mod boundary;
 mod catalogues;
+mod command;
 mod contracts;
 mod error;
 mod fleet;
@@ -24,6 +25,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use catalogues::News;
+pub use command::StoreOption;
+pub(crate) use command::add as add_option;
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::{Changes, PassedOver};

@@ -68,7 +68,7 @@ pub struct Approval {
     pub call: Object,
     /// What the plan grants to the step beyond its role.
     pub grants: Vec<Value>,
-    /// The digest of the arguments as recorded, and of what the plan grants.
+    /// The digest of the recorded arguments, of the grants, and of the keyed digest of the original arguments.
     pub args_digest: String,
     /// The version of the law that asks.
     pub policy_version: String,
@@ -88,23 +88,54 @@ pub struct Approval {
     pub ruling: Option<Ruling>,
 }
 
-/// Returns the digest of a call's arguments as they are recorded, of what else the caller says, and of what the plan
-/// grants to the call: the SHA-256 of their canonical texts, behind a word that says what it is of, each preceded by
-/// its length. Grants are a part only where there are any, so that the digests of all other calls stay what they were.
-#[must_use]
-pub fn args_digest(args: &Object, interaction: Option<&Object>, grants: &[Value]) -> Digest {
-    let canonical = |object: &Object| {
-        let mut text = String::new();
-        json::write_canonical_object(&mut text, object);
-        text
-    };
+/// Keyed digests of the arguments that a caller gave. Only the store that records the approval can make them, so nobody
+/// can guess a short secret from one.
+pub trait ArgumentKey: std::fmt::Debug + Sync {
+    /// Returns the keyed digest of the parts.
+    ///
+    /// # Errors
+    /// When the key cannot be read.
+    fn keyed_digest(&self, parts: &[&[u8]]) -> Result<Digest, String>;
+}
+
+/// Returns the keyed digest of the arguments and the interaction of a call as its caller gave them.
+///
+/// # Errors
+/// When the key cannot be read.
+pub fn original_digest(
+    key: &dyn ArgumentKey,
+    args: &Object,
+    interaction: Option<&Object>,
+) -> Result<Digest, String> {
     let (args, more) = (canonical(args), interaction.map(canonical).unwrap_or_default());
-    let word = b"nexus-router approval arguments 1".as_slice();
-    if grants.is_empty() {
-        return Digest::of_parts(&[word, args.as_bytes(), more.as_bytes()]);
-    }
+    key.keyed_digest(&[args.as_bytes(), more.as_bytes()])
+}
+
+/// Returns the digest that binds an approval to one call. It covers the arguments and the interaction as recorded, the
+/// grants of the plan, and the keyed digest of the original arguments. Calls that only redaction makes equal differ.
+#[must_use]
+pub fn args_digest(
+    args: &Object,
+    interaction: Option<&Object>,
+    grants: &[Value],
+    original: Digest,
+) -> Digest {
+    let (args, more) = (canonical(args), interaction.map(canonical).unwrap_or_default());
     let grants = json::to_canonical(&grants.to_vec().into());
-    Digest::of_parts(&[word, args.as_bytes(), more.as_bytes(), grants.as_bytes()])
+    let original = original.to_string();
+    Digest::of_parts(&[
+        b"nexus-router approval arguments 2",
+        args.as_bytes(),
+        more.as_bytes(),
+        grants.as_bytes(),
+        original.as_bytes(),
+    ])
+}
+
+fn canonical(object: &Object) -> String {
+    let mut text = String::new();
+    json::write_canonical_object(&mut text, object);
+    text
 }
 
 /// Says in words what a plan grants to a step. Nothing is left out: what is not known is told as it is written.
@@ -232,30 +263,47 @@ mod tests {
         parse(text.as_bytes(), Limits::REQUEST).unwrap().as_array().unwrap().to_vec()
     }
 
+    fn digest_of(args: &str, interaction: Option<&Object>, grants: &str) -> Digest {
+        args_digest(&object(args), interaction, &list(grants), Digest::of(b"original"))
+    }
+
     #[test]
-    fn digest_is_of_the_arguments_and_not_of_their_order() {
-        let one = args_digest(&object(r#"{"a":1,"b":[2]}"#), None, &[]);
-        assert_eq!(one, args_digest(&object(r#"{"b":[2],"a":1}"#), None, &[]));
-        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[3]}"#), None, &[]));
+    fn digest_covers_arguments_in_any_order() {
+        let one = digest_of(r#"{"a":1,"b":[2]}"#, None, "[]");
+        assert_eq!(one, digest_of(r#"{"b":[2],"a":1}"#, None, "[]"));
+        assert_ne!(one, digest_of(r#"{"a":1,"b":[3]}"#, None, "[]"));
         let answered = object(r#"{"inputs":{}}"#);
-        assert_ne!(one, args_digest(&object(r#"{"a":1,"b":[2]}"#), Some(&answered), &[]));
+        assert_ne!(one, digest_of(r#"{"a":1,"b":[2]}"#, Some(&answered), "[]"));
         assert_ne!(one, Digest::of(br#"{"a":1,"b":[2]}"#));
     }
 
     #[test]
-    fn digest_is_of_the_grants_and_without_any_what_it_always_was() {
-        let args = object(r#"{"a":1}"#);
-        let parts = [b"nexus-router approval arguments 1".as_slice(), br#"{"a":1}"#, b""];
-        assert_eq!(args_digest(&args, None, &[]), Digest::of_parts(&parts));
+    fn digest_covers_grants() {
         let digests = [
             "[]",
             r#"[{"grant":"shell_exec"}]"#,
             r#"[{"grant":"network","targets":["a:1"]}]"#,
             r#"[{"grant":"network","targets":["a:1","b:2"]}]"#,
         ]
-        .map(|text| args_digest(&args, None, &list(text)).to_string());
+        .map(|text| digest_of(r#"{"a":1}"#, None, text).to_string());
         let different: std::collections::BTreeSet<_> = digests.iter().collect();
         assert_eq!(different.len(), digests.len(), "{digests:?}");
+    }
+
+    #[test]
+    fn equal_recorded_forms_of_different_originals_differ() {
+        let store = crate::store::Store::in_memory().unwrap();
+        let other = crate::store::Store::in_memory().unwrap();
+        let recorded = object(r#"{"password":"[REDACTED]"}"#);
+        let digest = |key: &dyn ArgumentKey, original: &str| {
+            let original = original_digest(key, &object(original), None).unwrap();
+            args_digest(&recorded, None, &[], original)
+        };
+        let one = digest(&store, r#"{"password":"1234"}"#);
+        assert_eq!(one, digest(&store, r#"{"password":"1234"}"#));
+        assert_ne!(one, digest(&store, r#"{"password":"1235"}"#));
+        // Without the key of the store nobody can try all short passwords.
+        assert_ne!(one, digest(&other, r#"{"password":"1234"}"#));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod asking;
 mod attesting;
 mod ending;
 mod failure;
+mod feasibility;
 mod judging;
 mod resuming;
 mod retrieved;

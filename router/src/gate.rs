@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Capability, Catalog};
 
-use crate::approval::Approval;
+use crate::approval::{Approval, ArgumentKey};
 use crate::caller::Caller;
 use crate::clock::Timestamp;
 use crate::conform::Misfit;
@@ -275,6 +275,8 @@ pub struct Grounds<'a> {
     pub approval: Option<&'a Approval>,
     /// Whether the plan is recorded otherwise than it was given, so that it cannot be gone on with.
     pub redacted: bool,
+    /// Keyed digests of the original arguments; used only when a rule asks for an approval.
+    pub key: &'a dyn ArgumentKey,
     /// The present moment.
     pub now: Timestamp,
 }
@@ -282,7 +284,7 @@ pub struct Grounds<'a> {
 /// Decides about one step. Rules and roles hold for simulations too, so that a dry run tells what would be
 /// denied.
 #[must_use]
-pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
+pub fn admit<'a>(grounds: Grounds<'_>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
     decide(grounds, selected, step, None)
 }
 
@@ -290,7 +292,7 @@ pub fn admit<'a>(grounds: Grounds<'a>, selected: &'a Selected, step: &'a Step) -
 /// holds for it, except that the source itself is its offer.
 #[must_use]
 pub fn admit_source<'a>(
-    grounds: Grounds<'a>,
+    grounds: Grounds<'_>,
     selected: &'a Selected,
     step: &'a Step,
     class: ActionClass,
@@ -299,7 +301,7 @@ pub fn admit_source<'a>(
 }
 
 fn decide<'a>(
-    grounds: Grounds<'a>,
+    grounds: Grounds<'_>,
     selected: &'a Selected,
     step: &'a Step,
     class: Option<ActionClass>,

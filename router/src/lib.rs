@@ -60,6 +60,8 @@ pub mod evidence;
 
 pub mod run;
 
+mod shell;
+
 pub mod store;
 
 pub mod audit;

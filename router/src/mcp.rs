@@ -6,6 +6,7 @@
 //! that somebody follows.
 
 mod answer;
+mod approval_notice;
 mod approving;
 mod asking;
 mod call;

@@ -127,6 +127,10 @@ impl Recorder {
         &self.run
     }
 
+    pub(crate) const fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub(crate) const fn header(&self) -> &Arc<Header> {
         &self.header
     }

@@ -13,6 +13,7 @@ mod chain;
 mod check;
 mod error;
 mod held;
+mod identity;
 mod import;
 mod key;
 mod open;
@@ -46,6 +47,7 @@ pub use backup::{backup, restore};
 pub use check::{Finding, Health};
 pub use error::Error;
 pub use held::HeldAnswer;
+pub use identity::{Adoption, adopt};
 pub use import::{Conflict, Imported, NewRun, Replaced};
 pub use key::StoreKey;
 pub use orphan::Orphan;
@@ -190,10 +192,10 @@ impl Store {
         loop {
             let (connection, file) = open::writer(path)?;
             let real = Some(open::real(path));
-            let store = Self::begin(connection, real, busy, metrics.clone())?;
+            let store = Self::begin(connection, real, busy, metrics.clone());
             // While it waited for its turn, a backup may have been restored in its place.
-            if open::file(path) == file {
-                return Ok(store);
+            if open::file(path) == file || !matches!(store, Ok(_) | Err(Error::Moved(_))) {
+                return store;
             }
         }
     }
@@ -231,9 +233,12 @@ impl Store {
             Layout::Empty => connection.pragma_update(None, "page_size", 8192)?,
             Layout::Ours(_) => {}
         }
+        if let (Some(path), Layout::Ours(_)) = (&path, layout) {
+            identity::verify(&connection, path)?;
+        }
         open::prepare(&connection, &shown, busy)?;
         let owner = Owner::register(path.as_deref())?;
-        let owner_no = open::adopt(&mut connection, &shown, &owner.identity)?;
+        let owner_no = open::adopt(&mut connection, &shown, path.as_deref(), &owner.identity)?;
         if path.is_none() {
             schema::unguard(&connection)?;
         }

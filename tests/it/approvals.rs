@@ -1,9 +1,11 @@
 //! Approvals by people: runs that wait, whoever dies meanwhile, and decisions that work once.
 
 mod cli;
+mod copied;
 mod deciding;
 mod lasting;
 mod moving;
+mod pasted;
 mod waiting;
 
 use std::path::PathBuf;

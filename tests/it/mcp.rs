@@ -11,3 +11,4 @@ mod soak;
 mod stdio;
 pub mod support;
 mod tasks;
+mod waiting;

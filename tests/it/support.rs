@@ -40,6 +40,16 @@ impl World {
         self.run_with(arguments, |command| command)
     }
 
+    /// Runs a line that the program printed, as a shell does.
+    pub fn paste(&self, line: &str) -> Run {
+        let mut command = shell(line);
+        command
+            .current_dir(self.directory.path())
+            .env("NEXUS_ROUTER_CACHE_DIR", self.path("cache"))
+            .env("NEXUS_ROUTER_ADAPTER_PATH", built_directory());
+        Run(command.output().unwrap())
+    }
+
     /// Runs the program with a clean environment that the caller adds to.
     pub fn run_with(
         &self,
@@ -78,6 +88,22 @@ impl Run {
         serde_json::from_str(&self.stdout())
             .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout(), self.stderr()))
     }
+}
+
+/// Makes a command of a line of shell that finds the program under test, in an environment without anything else.
+pub fn shell(line: &str) -> Command {
+    let directory = Path::new(PROGRAM).parent().unwrap();
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", line])
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", directory.display()));
+    command
+}
+
+/// Copies a directory as `cp -r` does.
+pub fn copy_directory(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap().success());
 }
 
 /// Copies the program. Another process does it: a test that starts something at the same moment would have the file

@@ -236,7 +236,7 @@ impl Error {
         match self {
             Self::Router(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::Store(error) => error.hint().to_owned(),
+            Self::Store(error) => error.remedy(),
             Self::Bundle(error) => error.hint().to_owned(),
             Self::Takeover(error) => error.hint().to_owned(),
             Self::Load(error) => error.hint().to_owned(),

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::evidence::Keeper;
 use crate::notary::{self, Backlog, Notary};
 use crate::seal::{self, Sealer, Trust};
-use crate::store::{Log, Store};
+use crate::store::{self, Log, Store};
 
 /// The directory of all that is sealed, beside the store.
 const BESIDE: &str = "sealed";
@@ -53,6 +53,7 @@ impl App {
     /// When there is a log, the store cannot be read, or the log cannot be begun.
     pub fn begin_log(&self) -> Result<(PathBuf, Trust), Error> {
         let store = self.reader()?;
+        refuse_moved(&store)?;
         let path = store.path().ok_or(Error::NoPlace)?;
         let root = root(self.config().evidence.directory, path)?.ok_or(Error::NoPlace)?;
         let trust = notary::begin(&store, &root)?;
@@ -67,7 +68,9 @@ impl App {
         let path = self.db()?;
         let Some(root) = root(self.config().evidence.directory, &path)? else { return Ok(()) };
         if path.is_file() {
-            notary::hold(&self.reader()?, &root)?;
+            let store = self.reader()?;
+            refuse_moved(&store)?;
+            notary::hold(&store, &root)?;
         }
         Ok(())
     }
@@ -112,4 +115,12 @@ fn root(named: Option<PathBuf>, store: &Path) -> Result<Option<PathBuf>, Error> 
 
 fn beside(store: &Path) -> Option<PathBuf> {
     Some(store.parent()?.join(BESIDE))
+}
+
+/// Refuses to continue or begin the log of a store that was moved, copied or restored.
+fn refuse_moved(store: &Store) -> Result<(), Error> {
+    match store.path() {
+        Some(path) if store.is_moved()? => Err(store::Error::Moved(path.to_owned()).into()),
+        _ => Ok(()),
+    }
 }

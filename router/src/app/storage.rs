@@ -18,7 +18,13 @@ fn file_name(path: &Path) -> Result<&Path, Error> {
 }
 
 pub(super) fn read_only(path: &Path) -> Result<Store, Error> {
-    Ok(Store::open_read_only(file_name(path)?)?)
+    let store = Store::open_read_only(file_name(path)?)?;
+    // What cannot be read is reported to the one who reads it.
+    if store.is_moved().unwrap_or_default() {
+        let moved = store::Error::Moved(path.to_owned());
+        tracing::warn!(code = moved.code(), "{moved}; it can only be read; {}", moved.remedy());
+    }
+    Ok(store)
 }
 
 pub(super) fn writable(path: &Path, metrics: &Metrics) -> Result<Store, Error> {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::{Error, adapter};
-use crate::app::{App, Named};
+use crate::app::{App, Named, StoreOption, add_option};
 use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::grant::{Grants, Isolation, Kind};
-use crate::json::Object;
+use crate::json::{self, Limits, Object, Value};
+use crate::secret::Secrets;
 
 /// Where the store is.
 #[derive(clap::Args)]
@@ -85,6 +86,16 @@ impl RouterOptions {
         store.db.is_some() || store.data_dir.is_some() || !self.adapters.0.is_empty()
     }
 
+    /// Returns the options with which another command reaches the same store and the same adapters, as a shell reads
+    /// them. A configuration that looks like a secret is left out.
+    pub(super) fn command_options(&self, app: &App) -> String {
+        let mut options = app.command_options(StoreOption::Always);
+        for adapter in &self.adapters.0 {
+            adapter.add_to(&mut options);
+        }
+        options
+    }
+
     /// Returns what is said for this very use.
     pub(super) fn named(&self) -> Result<Named, Error> {
         Ok(Named {
@@ -108,6 +119,34 @@ struct AdapterOption {
     id: Option<String>,
     isolation: Option<Isolation>,
     grants: Vec<String>,
+}
+
+impl AdapterOption {
+    /// Adds the options that give this adapter.
+    fn add_to(&self, options: &mut String) {
+        add_option(options, "--adapter", &self.factory_ref);
+        if let Some(config) = &self.config {
+            let shown = if looks_secret(config) { "@FILE" } else { config };
+            add_option(options, "--adapter-config", shown);
+        }
+        if let Some(id) = &self.id {
+            add_option(options, "--adapter-id", id);
+        }
+        let isolation = Isolation::ALL.iter().find(|(_, one)| Some(*one) == self.isolation);
+        if let Some((name, _)) = isolation {
+            add_option(options, "--isolation", name);
+        }
+        for grant in &self.grants {
+            add_option(options, "--grant", grant);
+        }
+    }
+}
+
+/// Returns whether redaction would change a configuration that is written on the command line.
+fn looks_secret(config: &str) -> bool {
+    let secrets = Secrets::empty();
+    let object = json::parse(config.as_bytes(), Limits::REQUEST).ok().and_then(Value::into_object);
+    object.is_some_and(|object| secrets.redact_object(&object).is_some())
 }
 
 impl AdapterOptions {

@@ -58,12 +58,13 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         .map_err(|error| Error::App(error.into()))?;
     let app = arguments.router.app(environment)?.with_notices(notices());
     let router = app.router(Absent::Create)?;
-    recover(&router);
+    let options = || arguments.router.command_options(&app);
+    recover(&router, options);
     let answer = interruptible(&router, request)?;
     let mut output = Output::new(environment);
     match (arguments.id_only, known(&answer)) {
         (true, Some(outcome)) => output.line(&outcome.run_id)?,
-        _ => told(&mut output, &router, &answer, arguments.format)?,
+        _ => told(&mut output, &router, &answer, arguments.format, options)?,
     }
     let outcome = answer.map_err(|error| Error::App(error.into()))?;
     Ok(answered(&outcome))
@@ -83,6 +84,7 @@ pub(super) fn told(
     router: &Router,
     answer: &Result<Outcome, router::Error>,
     form: Form,
+    options: impl Fn() -> String,
 ) -> std::io::Result<()> {
     let Some(outcome) = known(answer) else { return Ok(()) };
     match form {
@@ -90,7 +92,7 @@ pub(super) fn told(
         Form::Human => human(output, router, outcome)?,
     }
     if let Some(waiting) = &outcome.waiting {
-        wait(router, waiting);
+        wait(waiting, &options());
     }
     Ok(())
 }
@@ -105,8 +107,8 @@ pub(super) fn answered(outcome: &Outcome) -> Answer {
     }
 }
 
-/// Tells people what a run waits for, and how to decide.
-fn wait(router: &Router, waiting: &Waiting) {
+/// Prints what a run waits for, and the commands that decide.
+fn wait(waiting: &Waiting, options: &str) {
     let Waiting { approval_id, tool, method, adapter_id, reason, grants, expires_at, .. } = waiting;
     let granted = match grants.as_slice() {
         [] => String::new(),
@@ -119,11 +121,9 @@ fn wait(router: &Router, waiting: &Waiting) {
         visible(method),
         visible(adapter_id)
     ));
-    let db = router
-        .store()
-        .path()
-        .map_or_else(String::new, |path| format!(" --db {}", visible(&path.display().to_string())));
-    tell(&format!("hint: nexus-router approvals approve {approval_id}{db}; or deny"));
+    for verb in ["approve", "deny"] {
+        tell(&format!("hint: nexus-router approvals {verb} {approval_id}{}", visible(options)));
+    }
 }
 
 /// Reads a file or standard input, but no more than shows that it is too large.
@@ -151,7 +151,7 @@ fn notices() -> NoticeSink {
 
 /// Ends runs of processes that are gone and cannot go on. Those that can are somebody else's plans, which
 /// are carried out only when they are asked for.
-fn recover(router: &Router) {
+fn recover(router: &Router, options: impl Fn() -> String) {
     match router.store().orphans() {
         Ok(orphans) if orphans.is_empty() => return,
         Ok(_) => {}
@@ -171,7 +171,9 @@ fn recover(router: &Router) {
     let left = recovered.iter().filter(|one| matches!(one.how, How::Left { .. })).count();
     if left > 0 {
         let runs = if left == 1 { "a run was" } else { &format!("{left} runs were") };
-        tell(&format!("hint: {runs} left by a process that is gone; nexus-router runs recover"));
+        let options = options();
+        tell(&format!("{runs} left by a process that is gone"));
+        tell(&format!("hint: nexus-router runs recover{}", visible(&options)));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::config::Environment;
 use crate::json::{Object, Value};
 use crate::python_text::visible;
-use crate::store::{self, Finding, Health};
+use crate::store::{self, Adoption, Finding, Health};
 use crate::takeover::{self, Left, Report, Unreadable};
 
 #[derive(Subcommand)]
@@ -24,6 +24,8 @@ pub(super) enum Verb {
     Backup(CopyArguments),
     /// Put a copy in the place of the store; what was there is kept under another name.
     Restore(CopyArguments),
+    /// Continue a store that was moved, copied or restored by other means; no other copy of it may be in use.
+    Adopt(AdoptArguments),
     /// Turn a store of the Python router into one of this program, and keep a copy of the old one.
     TakeOver(TakeOverArguments),
 }
@@ -49,6 +51,15 @@ pub(super) struct CopyArguments {
 }
 
 #[derive(clap::Args)]
+pub(super) struct AdoptArguments {
+    #[command(flatten)]
+    store: StoreOptions,
+    /// The format of the answer.
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+}
+
+#[derive(clap::Args)]
 pub(super) struct TakeOverArguments {
     #[command(flatten)]
     store: StoreOptions,
@@ -65,6 +76,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
         Verb::Check(arguments) => check(&arguments, environment),
         Verb::Backup(arguments) => backup(&arguments, environment),
         Verb::Restore(arguments) => restore(&arguments, environment),
+        Verb::Adopt(arguments) => adopt(&arguments, environment),
         Verb::TakeOver(arguments) => take_over(&arguments, environment),
     }
 }
@@ -91,7 +103,10 @@ fn human(output: &mut Output, health: &Health) -> std::io::Result<()> {
         }
     }
     let verdict = if health.findings.is_empty() { "ok" } else { "not ok" };
-    let Health { runs, events, audit, run_records, findings } = health;
+    let Health { runs, events, audit, run_records, moved, findings } = health;
+    if *moved {
+        output.line("the store was moved, copied or restored; `store adopt` continues it")?;
+    }
     let some = |count: u64, what: &str| match count {
         0 => String::new(),
         count => format!("{count} {what}, "),
@@ -115,6 +130,7 @@ fn as_json(health: &Health) -> Value {
     response.insert("events", health.events);
     response.insert("audit_events", health.audit);
     response.insert("run_records", health.run_records);
+    response.insert("moved", health.moved);
     response.into()
 }
 
@@ -136,6 +152,30 @@ fn restore(arguments: &CopyArguments, environment: &Environment) -> Result<Answe
     let store = app.db()?.display().to_string();
     let kept = kept.map(|kept| kept.display().to_string());
     done(environment, arguments.format, &[("restored", Some(store)), ("kept", kept)])
+}
+
+fn adopt(arguments: &AdoptArguments, environment: &Environment) -> Result<Answer, Error> {
+    let app = arguments.store.app(environment)?;
+    let db = app.db()?;
+    let Adoption { store_id, previous_id, moved } = store::adopt(&db)?;
+    let mut output = Output::new(environment);
+    match arguments.format {
+        Form::Json => {
+            let mut response = Object::new();
+            response.insert("ok", true);
+            response.insert("moved", moved);
+            response.insert("store", db.display().to_string());
+            response.insert("store_id", store_id);
+            response.insert("previous_id", previous_id);
+            output.value(&response.into())?;
+        }
+        Form::Human => {
+            let shown = db.display().to_string();
+            let verb = if moved { "adopted" } else { "nothing to adopt, not moved:" };
+            output.line(&format!("{verb} {}", visible(&shown)))?;
+        }
+    }
+    Ok(Answer::Yes)
 }
 
 fn take_over(arguments: &TakeOverArguments, environment: &Environment) -> Result<Answer, Error> {

@@ -27,6 +27,7 @@ use crate::policy::Act;
 use crate::request::{Mode, Policy, Step};
 use crate::role::ActionClass;
 use crate::secret::REFERENCE_KEY;
+use crate::store::Store;
 
 /// What may be asked for: not more than a worker may send.
 const LIMITS: Limits = Limits { bytes: 256 * 1024, depth: 64, values: 50_000 };
@@ -54,6 +55,7 @@ pub(super) struct Retrieving<'a> {
     policy: Policy,
     /// The caller as it was checked last.
     caller: Mutex<SourceCaller>,
+    key: &'a Store,
     now: Timestamp,
     end: Instant,
     /// Tells that the call that asks is over, or was given up.
@@ -100,6 +102,7 @@ impl<'a> Retrieving<'a> {
                 checked: CheckedCaller::default(),
                 revoked: None,
             }),
+            key: execution.recorder.store(),
             now: execution.recorder.now(),
             end: Instant::now() + time,
             cancelled: Notify::new(),
@@ -378,6 +381,7 @@ impl<'a> Retrieving<'a> {
             secrets: &around.secrets,
             approval: None,
             redacted: false,
+            key: self.key,
             now: self.now,
         };
         match gate::admit_source(grounds, selected, step, source.action_class) {

@@ -34,6 +34,7 @@ impl Execution {
             secrets: &around.secrets,
             approval,
             redacted: self.redacted_plan.is_some(),
+            key: self.recorder.store(),
             now: self.recorder.now(),
         };
         gate::admit(grounds, selected, step)

@@ -1,7 +1,7 @@
 //! Whether a person has to be asked about a call, and whether what they said is about exactly this call.
 
 use super::Grounds;
-use crate::approval::{Approval, Decision, args_digest};
+use crate::approval::{Approval, Decision, args_digest, original_digest};
 use crate::json::Value;
 use crate::policy::{Act, Judgement};
 use crate::request::Step;
@@ -15,7 +15,7 @@ pub struct Question {
     pub reason: Option<String>,
     /// What the plan grants to the call beyond the role of its caller.
     pub grants: Vec<Value>,
-    /// The digest of the arguments as recorded, and of what the plan grants.
+    /// The digest of the recorded arguments, of the grants, and of the keyed digest of the original arguments.
     pub args_digest: String,
     /// The version of the law that asks.
     pub policy_version: String,
@@ -53,12 +53,21 @@ pub(super) fn settle(
         let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
         return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
     }
-    // What is recorded is what was given, as nothing was taken out.
+    let (args, interaction) = (step.args(), step.interaction());
+    let original = match original_digest(grounds.key, args, interaction) {
+        Ok(original) => original,
+        Err(message) => {
+            let message = format!("cannot compute the digest of the approval: {message}");
+            let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
+            return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
+        }
+    };
+    // The recorded arguments are the given ones: the plan was not redacted.
     let grants = step.grants().and_then(Value::as_array).unwrap_or_default();
     let question = Question {
         rule: rule as u64,
         reason,
-        args_digest: args_digest(step.args(), step.interaction(), grants).to_string(),
+        args_digest: args_digest(args, interaction, grants, original).to_string(),
         grants: grants.to_vec(),
         policy_version: grounds.law.version(),
     };
@@ -115,9 +124,10 @@ fn refused(approval: &Approval) -> Option<Settled> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approval::Ruling;
+    use crate::approval::{ArgumentKey, Ruling};
     use crate::caller::Caller;
     use crate::clock::Timestamp;
+    use crate::digest::Digest;
     use crate::json::{Limits, parse};
     use crate::policy::Law;
     use crate::request::{Mode, Policy};
@@ -153,7 +163,7 @@ mod tests {
             adapter_id: "shop".to_owned(),
             call: step("{}").call().clone(),
             grants: Vec::new(),
-            args_digest: args_digest(step("{}").args(), None, &[]).to_string(),
+            args_digest: digest_of(&step("{}"), &[]),
             policy_version: Law::default().version(),
             rule: 3,
             asked_because: None,
@@ -162,6 +172,22 @@ mod tests {
             expires_at: Timestamp::from_millis(1_001).to_string(),
             under_way_ms: 0,
             ruling: Some(ruling(Decision::Approved)),
+        }
+    }
+
+    /// Computes the digest that the gate computes, with a key that tests know.
+    fn digest_of(step: &Step, grants: &[Value]) -> String {
+        let original = original_digest(&TestKey, step.args(), None).unwrap();
+        args_digest(step.args(), None, grants, original).to_string()
+    }
+
+    /// Key of the tests.
+    #[derive(Debug)]
+    struct TestKey;
+
+    impl ArgumentKey for TestKey {
+        fn keyed_digest(&self, parts: &[&[u8]]) -> Result<Digest, String> {
+            Ok(Digest::of_parts(parts))
         }
     }
 
@@ -188,6 +214,7 @@ mod tests {
             secrets: &secrets,
             approval,
             redacted,
+            key: &TestKey,
             now: NOW,
         };
         match settle(grounds, judgement, ACT, step) {
@@ -201,7 +228,7 @@ mod tests {
             }) => {
                 assert_eq!((rule, reason.as_deref()), (3, Some("why")));
                 assert_eq!(Some(&grants[..]), step.grants().unwrap().as_array());
-                assert_eq!(digest, args_digest(step.args(), None, &grants).to_string());
+                assert_eq!(digest, digest_of(step, &grants));
                 assert_eq!(policy_version, law.version());
                 "ask".to_owned()
             }
@@ -226,10 +253,7 @@ mod tests {
             Approval { adapter_id: text("other"), ..granted() },
             Approval { call: call("tool"), ..granted() },
             Approval { call: call("method"), ..granted() },
-            Approval {
-                args_digest: args_digest(step(r#"{"a":1}"#).args(), None, &[]).to_string(),
-                ..granted()
-            },
+            Approval { args_digest: digest_of(&step(r#"{"a":1}"#), &[]), ..granted() },
             Approval { policy_version: text("other"), ..granted() },
             Approval { caller: None, ..granted() },
             Approval { caller: Some(Caller { token_id: None, ..caller() }), ..granted() },
@@ -252,7 +276,7 @@ mod tests {
             assert_eq!(settled_for(other, Some(&bare), ask(), false), "ask", "{other:?}");
         }
         let grants = shell.grants().unwrap().as_array().unwrap().to_vec();
-        let digest = args_digest(shell.args(), None, &grants).to_string();
+        let digest = digest_of(&shell, &grants);
         let approval = Approval { grants, args_digest: digest, ..granted() };
         assert_eq!(settled_for(&shell, Some(&approval), ask(), false), "granted");
         for other in [&plain, &network] {

@@ -22,7 +22,7 @@ pub(super) enum ArgsAuthor {
 
 /// Returns the arguments with the secrets that they refer to.
 pub(super) fn resolve<'a>(
-    grounds: Grounds<'a>,
+    grounds: Grounds<'_>,
     act: Act<'_>,
     args: &'a Object,
     author: ArgsAuthor,

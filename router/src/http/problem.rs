@@ -239,7 +239,8 @@ fn status_of(error: &app::Error) -> StatusCode {
             Refusal::Unknown { .. } => StatusCode::NOT_FOUND,
             Refusal::AlreadyDecided { .. }
             | Refusal::Expired { .. }
-            | Refusal::CallerGone { .. } => StatusCode::CONFLICT,
+            | Refusal::CallerGone { .. }
+            | Refusal::NotExecutable { .. } => StatusCode::CONFLICT,
             Refusal::OwnCall { .. } | Refusal::NotYours { .. } => StatusCode::FORBIDDEN,
             Refusal::ReasonTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         },

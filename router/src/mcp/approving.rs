@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use rmcp::model::{ErrorCode, ErrorData, InputRequest, InputRequests};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use super::approval_notice::{NoticeSchedule, WaitingCall};
+use super::call::Wait;
 use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
@@ -19,19 +20,27 @@ const SHOWN: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl Handler {
-    /// Waits until a run that waits for a person is over, or the caller is gone; then it is ended.
+    /// Waits until a run that waits for a person is over, and notifies the caller meanwhile. A caller that is gone, or gives
+    /// up, leaves the run as it is: the same call with the same idempotency key finds it again.
     pub(super) async fn wait_out(
         &self,
-        gone: &CancellationToken,
+        wait: &Wait<'_>,
         asker: &Asker,
-        run_id: &str,
-    ) -> Result<Outcome, ErrorData> {
-        loop {
+        mut outcome: Box<Outcome>,
+        has_key: bool,
+    ) -> Result<Box<Outcome>, ErrorData> {
+        let run_id = outcome.run_id.clone();
+        let call = WaitingCall { run_id: &run_id, has_key };
+        let (channel, mut schedule) = (wait.notice_channel(), NoticeSchedule::default());
+        while outcome.status == Status::Running {
+            if let Some(waiting) = &outcome.waiting {
+                self.notify_waiting(channel, &mut schedule, &call, waiting).await;
+            }
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
-                () = gone.cancelled() => {
-                    self.stop_waiting(asker, run_id).await?;
-                    return Err(ErrorData::internal_error("the call was cancelled", None));
+                () = wait.gone.cancelled() => {
+                    let message = format!("the call was cancelled; run {run_id} goes on waiting");
+                    return Err(ErrorData::internal_error(message, None));
                 }
                 () = self.service().draining() => {
                     let hint = "the run goes on waiting; ask for it by its id";
@@ -39,18 +48,14 @@ impl Handler {
                     return Err(refused_with(super::REFUSED, "DRAINING", message, hint));
                 }
             }
-            let log = self.log(run_id).await?;
-            let outcome = log.as_ref().map(Outcome::of_log);
-            match outcome {
-                Some(outcome) if outcome.status == Status::Running => {}
-                Some(outcome) => {
-                    let (router, caller) = (self.service().router(), &*asker.bearer.caller);
-                    let restored = router.restored(outcome, Some(caller), Fetch::Keep).await;
-                    return restored.map_err(|error| self.failed(&error));
-                }
-                None => return Err(ErrorData::internal_error("the run is gone", None)),
-            }
+            let Some(log) = self.log(&run_id).await? else {
+                return Err(ErrorData::internal_error("the run is gone", None));
+            };
+            outcome = Box::new(Outcome::of_log(&log));
         }
+        let (router, caller) = (self.service().router(), &*asker.bearer.caller);
+        let restored = router.restored(*outcome, Some(caller), Fetch::Keep).await;
+        restored.map(Box::new).map_err(|error| self.failed(&error))
     }
 
     /// Ends a run that waits for a person.

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
@@ -15,7 +15,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::approval_notice::NoticeChannel;
 use super::asking::is_stateless;
+use super::sessions::Asked;
 use super::{Asker, Handler, REFUSED, refused, refused_with};
 use crate::access::Scope;
 use crate::digest::Digest;
@@ -61,6 +63,8 @@ pub(super) struct Wait<'a> {
     can_follow: bool,
     /// What it hears meanwhile.
     ear: Option<Ear<'a>>,
+    /// The request of a session that is answered without the library.
+    asked: Option<&'a Asked>,
 }
 
 impl<'a> Wait<'a> {
@@ -69,13 +73,23 @@ impl<'a> Wait<'a> {
         Self {
             gone: &context.ct,
             can_follow: can_follow(context),
-            ear: Some(Ear::of(handler, context)).filter(Ear::hears),
+            ear: Some(Ear::of(handler, context)),
+            asked: None,
         }
     }
 
     /// Returns how somebody waits who wants the answer and nothing else.
-    pub(super) const fn silently(gone: &'a CancellationToken) -> Self {
-        Self { gone, can_follow: false, ear: None }
+    pub(super) const fn silently(gone: &'a CancellationToken, asked: Option<&'a Asked>) -> Self {
+        Self { gone, can_follow: false, ear: None, asked }
+    }
+
+    /// Returns the way to reach the client while its call waits for a person.
+    pub(super) const fn notice_channel(&self) -> NoticeChannel<'_> {
+        match (&self.ear, self.asked) {
+            (Some(ear), _) => NoticeChannel::Library(ear),
+            (None, Some(asked)) => NoticeChannel::Stream(asked),
+            (None, None) => NoticeChannel::None,
+        }
     }
 }
 
@@ -146,6 +160,7 @@ impl Handler {
         if self.service().is_draining() {
             return Err(refused(REFUSED, "DRAINING", "the router is about to stop"));
         }
+        let has_key = request.idempotency_key().is_some();
         let mut submission = Submission::from(request).by(Arc::clone(&asker.bearer.caller));
         if let Some(trace) = asker.trace {
             submission = submission.traced(trace);
@@ -154,7 +169,7 @@ impl Handler {
             submission = submission.holding(Arc::clone(held));
         }
         let mut hearing = None;
-        if let Some(ear) = &wait.ear {
+        if let Some(ear) = wait.ear.as_ref().filter(|ear| ear.hears()) {
             let (heard, notices) = mpsc::channel(HEARD);
             hearing = Some((ear, notices));
             submission = submission.heard_by(Listener::new(move |notice| {
@@ -203,8 +218,8 @@ impl Handler {
                 if following != Following::Never && wait.can_follow {
                     return Ok(Came::UnderWay(outcome.run_id));
                 }
-                let outcome = Box::pin(self.wait_out(wait.gone, asker, &outcome.run_id)).await?;
-                Ok(Came::Over(Box::new(outcome)))
+                let outcome = Box::pin(self.wait_out(wait, asker, outcome, has_key)).await?;
+                Ok(Came::Over(outcome))
             }
             came => Ok(came),
         }
@@ -290,11 +305,13 @@ fn can_follow(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// What a caller wants to hear of a call under way.
-struct Ear<'a> {
-    context: &'a RequestContext<RoleServer>,
-    token: Option<ProgressToken>,
+pub(super) struct Ear<'a> {
+    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) token: Option<ProgressToken>,
     /// The least level of log lines.
-    level: u8,
+    pub(super) level: u8,
+    /// The bits of the last progress value, which must grow.
+    progress: AtomicU64,
 }
 
 impl<'a> Ear<'a> {
@@ -302,7 +319,14 @@ impl<'a> Ear<'a> {
         let token = context.meta.get_progress_token();
         let asked = context.meta.log_level().map(weight);
         let level = asked.unwrap_or_else(|| handler.level.load(Ordering::Relaxed));
-        Self { context, token, level }
+        Self { context, token, level, progress: AtomicU64::new(0) }
+    }
+
+    /// Returns a progress value that is larger than all before.
+    pub(super) fn next_progress(&self) -> f64 {
+        let next = f64::from_bits(self.progress.load(Ordering::Relaxed)) + 1.0;
+        self.progress.store(next.to_bits(), Ordering::Relaxed);
+        next
     }
 
     const fn hears(&self) -> bool {
@@ -314,6 +338,7 @@ impl<'a> Ear<'a> {
         let peer = &self.context.peer;
         let told = match (notice, &self.token) {
             (Notice::Progress { done, total, message, .. }, Some(token)) => {
+                self.progress.store(done.to_bits(), Ordering::Relaxed);
                 let mut progress = ProgressNotificationParam::new(token.clone(), *done);
                 progress.total = *total;
                 progress.message = Some(message.clone()).filter(|message| !message.is_empty());

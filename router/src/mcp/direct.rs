@@ -81,10 +81,10 @@ impl Handler {
         &self,
         direct: &Direct,
         asker: &Asker,
-        gone: &CancellationToken,
+        (gone, asked): (&CancellationToken, Option<&Asked>),
     ) -> Option<ServerJsonRpcMessage> {
         let id = direct.id.clone();
-        match self.call_directly(direct, asker, gone).await {
+        match self.call_directly(direct, asker, (gone, asked)).await {
             Ok(None) => None,
             Ok(Some(response)) => {
                 let mut result = ServerResult::from(response);
@@ -101,7 +101,7 @@ impl Handler {
         &self,
         direct: &Direct,
         asker: &Asker,
-        gone: &CancellationToken,
+        (gone, asked): (&CancellationToken, Option<&Asked>),
     ) -> Result<Option<CallToolResponse>, ErrorData> {
         let name = direct.name.as_str();
         let Some(spec) = direct.standing.tools.get(name) else { return Ok(None) };
@@ -115,7 +115,8 @@ impl Handler {
             key: direct.key.as_deref(),
             following: Following::Never,
         };
-        let Came::Over(outcome) = self.make(&Wait::silently(gone), asker, calling).await? else {
+        let wait = Wait::silently(gone, asked);
+        let Came::Over(outcome) = self.make(&wait, asker, calling).await? else {
             return Err(ErrorData::internal_error("this cannot be followed as a task", None));
         };
         let gave = match answer::read(&outcome)? {
@@ -151,11 +152,16 @@ pub(super) async fn answer_in_session(
     asker: Asker,
     asked: Arc<Asked>,
 ) -> Option<Reply> {
-    let mut call = Kept::begin(handler, direct, asker, asked.gone.clone(), Some(asked));
+    let (gone, kept) = (asked.gone.clone(), Some(Arc::clone(&asked)));
+    let mut call = Kept::begin(handler, direct, asker, gone, kept);
     match tokio::time::timeout(SOON, &mut call).await {
         Ok(Answer::Message(message)) => Some(whole(&message)),
         Ok(Answer::None) => Some(nothing()),
         Ok(Answer::ByLibrary(_)) => None,
-        Err(_) => Some(later(call)),
+        Err(_) => {
+            let notices = asked.open_stream();
+            drop(asked);
+            Some(later(call, notices))
+        }
     }
 }

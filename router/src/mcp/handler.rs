@@ -22,7 +22,8 @@ type Answer<T> = Result<T, ErrorData>;
 
 /// What callers are told of the router as a whole.
 const INSTRUCTIONS: &str = "Every call is checked against the operator's policy and recorded. A call may \
-    wait for a person's approval; a client that declares the tasks extension can follow it as a task.";
+    wait for a person's approval; a client that declares the tasks extension can follow it as a task. The same \
+    call with the same nexus-router/idempotencyKey in its _meta finds the run again.";
 
 // The library moves the futures of requests about several times, so the large ones are boxed.
 impl ServerHandler for Handler {

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use http_body_util::combinators::BoxBody;
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
@@ -86,6 +87,24 @@ pub(super) struct Asked {
     id: RequestId,
     /// Tells that the answer is not wanted any more, or that the session is gone.
     pub(super) gone: CancellationToken,
+    /// The stream of the answer, once there is one.
+    stream: OnceLock<mpsc::Sender<Bytes>>,
+}
+
+impl Asked {
+    /// Returns the notices to put on the stream of the answer, from now on.
+    pub(super) fn open_stream(&self) -> Option<mpsc::Receiver<Bytes>> {
+        let (sender, receiver) = mpsc::channel(1);
+        self.stream.set(sender).is_ok().then_some(receiver)
+    }
+
+    /// Puts a notice on the stream of the answer. Returns false while there is no stream yet.
+    pub(super) fn notify(&self, notice: impl FnOnce() -> serde_json::Value) -> bool {
+        let Some(stream) = self.stream.get() else { return false };
+        // A client that does not read misses the notice.
+        drop(stream.try_send(format!("data: {}\n\n", notice()).into()));
+        true
+    }
 }
 
 impl Drop for Asked {
@@ -127,7 +146,8 @@ impl Sessions {
         let (id, quiet) = (Arc::clone(id), session.ready && !session.hears);
         let asked = asked.map(|asked| {
             let (sessions, session) = (Arc::clone(self), Arc::clone(&id));
-            Asked { sessions, session, id: asked, gone: CancellationToken::new() }
+            let gone = CancellationToken::new();
+            Asked { sessions, session, id: asked, gone, stream: OnceLock::new() }
         });
         if let Some(session) = known.get_mut(&id) {
             session.open += 1;

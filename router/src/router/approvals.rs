@@ -9,8 +9,9 @@ use super::live::Live;
 use super::{Error, Inner, Refusal, Router, UnderWay, closed};
 use crate::approval::{Approval, Decision};
 use crate::caller::Caller;
-use crate::dispatch::{Broken, Cancel};
-use crate::outcome::Outcome;
+use crate::dispatch::{Broken, Cancel, Execution, Surroundings};
+use crate::outcome::{Outcome, Recorded};
+use crate::recorder::Recorder;
 use crate::recover::{self, How, Resumable};
 use crate::store::{ApprovalFilter, Ballot, Orphan, Ruled, Settled, Status};
 use crate::telemetry::{self, work_span};
@@ -160,8 +161,12 @@ impl Inner {
             return Err(Refusal::Unknown { approval_id }.into());
         };
         may(&approval, &decider, around.law.approvals.by_caller)?;
-        let decision = answer.decision();
-        let (by, at) = (Some(decider.name), self.clock.now());
+        let (decision, at) = (answer.decision(), self.clock.now());
+        let open = approval.ruling.is_none() && !approval.is_expired(at);
+        if open && answer == Answer::Approve {
+            self.check_executable(&around, &approval).await?;
+        }
+        let by = Some(decider.name);
         let ballot = Ballot { approval_id: approval_id.clone(), decision, by, reason, at };
         let settled = match self.ask(move |store| store.decide(ballot)).await? {
             Ruled::Unknown | Ruled::Elsewhere => {
@@ -175,6 +180,32 @@ impl Inner {
             return Ok(Decided { approval, run });
         }
         Err(too_late(approval).into())
+    }
+
+    /// Refuses an approval whose call this process could not execute, so that the decision is not used up.
+    async fn check_executable(
+        &self,
+        around: &Surroundings,
+        approval: &Approval,
+    ) -> Result<(), Error> {
+        let run_id = approval.run_id.clone();
+        let waiting = self.ask(move |store| store.take_up(&run_id)).await?;
+        let Some(waiting) = waiting.filter(|waiting| waiting.log.record.waits) else {
+            return Ok(());
+        };
+        // A damaged log is reported where the decision is recorded.
+        let Ok(recorder) = Recorder::resume(self.store.clone(), self.clock, &waiting) else {
+            return Ok(());
+        };
+        let recorded = Recorded::read(&waiting.log);
+        let execution = Execution::take_up(recorder, recorded, Arc::default());
+        match execution.approval_obstacle(around) {
+            None => Ok(()),
+            Some(why) => {
+                let approval_id = approval.approval_id.clone();
+                Err(Refusal::NotExecutable { approval_id, why }.into())
+            }
+        }
     }
 
     /// Tells of a decision, and goes on with its run.

@@ -53,6 +53,14 @@ pub enum Refusal {
         /// Who asked for the call.
         name: String,
     },
+    /// This process could not execute the call, so the approval is not used up.
+    #[error("this process cannot execute the call of the approval '{approval_id}': {why}")]
+    NotExecutable {
+        /// The approval.
+        approval_id: String,
+        /// What is missing or has changed.
+        why: String,
+    },
     /// The reason is too long.
     #[error("the reason has {chars} characters, and {max} are the most", max = Refusal::MAX_REASON)]
     ReasonTooLong {
@@ -102,6 +110,13 @@ impl Refusal {
             "The reason that was given with a decision is too long.",
             "say it in fewer words",
         ),
+        (
+            "APPROVAL_NOT_EXECUTABLE",
+            "This process cannot execute the approved call: an adapter or a setting is missing, or the policy has changed. \
+             The approval stays open.",
+            "approve it with `nexus-router approvals approve ID --config FILE` and the configuration of the run, or through \
+             the daemon; or deny it and send the plan again",
+        ),
     ];
 
     const fn row(&self) -> usize {
@@ -113,6 +128,7 @@ impl Refusal {
             Self::NotYours { .. } => 4,
             Self::CallerGone { .. } => 5,
             Self::ReasonTooLong { .. } => 6,
+            Self::NotExecutable { .. } => 7,
         }
     }
 

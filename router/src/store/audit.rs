@@ -1,6 +1,6 @@
 //! The audit log: what happened to the daemon itself, append-only and chained by hash like the runs.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::chain::Chain;
 use super::check::Health;
@@ -56,12 +56,21 @@ impl Store {
 
 fn append(connection: &mut Connection, entries: Vec<AuditEntry>) -> Result<(), Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut lines = AUDIT.append(&transaction)?;
+    append_within(&transaction, entries)?;
+    Ok(transaction.commit()?)
+}
+
+/// Appends to the audit log as a part of a transaction.
+pub(super) fn append_within(
+    transaction: &Transaction<'_>,
+    entries: Vec<AuditEntry>,
+) -> Result<(), Error> {
+    let mut lines = AUDIT.append(transaction)?;
     for entry in entries {
         let line = entry.line(lines.next());
         lines.line(&line, &[])?;
     }
-    Ok(transaction.commit()?)
+    Ok(())
 }
 
 /// Looks at every line: its number, its form, and its link in the chain.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use super::open::PAUSE;
 use super::owner::{COPIED, Identity, Life, identity};
 use super::schema::{self, Layout};
-use super::{BUSY_TIMEOUT, Error, open};
+use super::{BUSY_TIMEOUT, Error, identity as file_identity, open};
 
 /// Pages that are copied at a time.
 const PAGES: i32 = 512;
@@ -32,18 +32,28 @@ pub fn backup(store: &Path, target: &Path, progress: impl FnMut(u64, u64)) -> Re
     }
     let source = open::reader(store, BUSY_TIMEOUT)?;
     schema::layout(&source)?.known(store)?;
-    copy(&source, target, progress)
+    copy(&source, target, Purpose::Keep, progress)
+}
+
+/// Purpose of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It is kept. It keeps the identity of its source, so nothing writes to it unless it is restored or adopted.
+    Keep,
+    /// It takes the place of a store, and gets an identity of its own.
+    Use,
 }
 
 /// Copies to a file beside the target, and gives it its name when it is whole.
 pub(super) fn copy(
     source: &Connection,
     target: &Path,
+    purpose: Purpose,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let part = beside(target, ".part");
     drop(std::fs::remove_file(&part));
-    let copied = copy_to(source, &part, progress);
+    let copied = copy_to(source, &part, purpose, progress);
     let moved = copied.and_then(|()| std::fs::rename(&part, target).map_err(|e| io(target, &e)));
     if moved.is_err() {
         drop(std::fs::remove_file(&part));
@@ -55,6 +65,7 @@ pub(super) fn copy(
 fn copy_to(
     source: &Connection,
     part: &Path,
+    purpose: Purpose,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let mut copy = Connection::open(part).map_err(|error| Error::opening(part, &error))?;
@@ -85,6 +96,9 @@ fn copy_to(
             "UPDATE runs SET owner = {COPIED} WHERE status = 'RUNNING' AND owner IS NOT NULL; \
              DELETE FROM owners;",
         ))?;
+        if purpose == Purpose::Use {
+            file_identity::bind_restored(&mut copy, part)?;
+        }
     }
     // A copy is one file; the WAL comes back when it is opened for writing.
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
@@ -122,12 +136,12 @@ pub fn restore(
     let kept = beside(store, &format!(".before-restore-{}", crate::id::run_id()));
     if !store.exists() {
         set_logs_aside(store, &kept)?;
-        self::copy(&source, store, progress)?;
+        self::copy(&source, store, Purpose::Use, progress)?;
         return Ok(None);
     }
     let fresh = beside(store, ".restoring");
     drop(std::fs::remove_file(&fresh));
-    self::copy(&source, &fresh, progress)?;
+    self::copy(&source, &fresh, Purpose::Use, progress)?;
     let swapped = quiesce(store).and_then(|_held| swap(&fresh, store, &kept));
     if swapped.is_err() {
         drop(std::fs::remove_file(&fresh));
@@ -167,7 +181,7 @@ fn refuse_living_owners(connection: &Connection, store: &Path) -> Result<(), Err
     }
 }
 
-fn owners(connection: &Connection) -> Result<Vec<Identity>, rusqlite::Error> {
+pub(super) fn owners(connection: &Connection) -> Result<Vec<Identity>, rusqlite::Error> {
     let mut query = connection.prepare("SELECT owner_id, boot_id, pid, started FROM owners")?;
     let owners = query.query_map([], |row| identity(row, 0))?;
     owners.collect()

@@ -31,6 +31,8 @@ pub struct Health {
     pub audit: u64,
     /// Run records that were looked at.
     pub run_records: u64,
+    /// Whether the file was moved, copied or restored since it was created or adopted last.
+    pub moved: bool,
     /// What is wrong; empty when all is well.
     pub findings: Vec<Finding>,
 }
@@ -63,8 +65,9 @@ impl Store {
         mut progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Health, Error> {
         let (python, in_memory) = (self.is_python(), self.path().is_none());
+        let moved = self.is_moved().unwrap_or_default();
         self.read(move |connection| {
-            let mut health = Health::default();
+            let mut health = Health { moved, ..Health::default() };
             file(connection, &mut health)?;
             if python || !health.findings.is_empty() {
                 return Ok(health);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::shell::quoted;
+
 /// Why a store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -25,6 +27,9 @@ pub enum Error {
     /// The file is one of ours already.
     #[error("{0} is a store of this router already")]
     Ours(PathBuf),
+    /// The file is not the one that the store was created in.
+    #[error("the store {0} was moved, copied or restored since it was used last")]
+    Moved(PathBuf),
     /// The file was written by a newer program.
     #[error("{path} has version {found} of the tables; this program knows versions up to {known}")]
     Newer {
@@ -135,6 +140,11 @@ impl Error {
             "The store to be taken over is one of this router already.",
             "use it as it is",
         ),
+        (
+            "STORE_MOVED",
+            "The store's file was moved, copied or restored by other means than `nexus-router store restore`. It can be read.",
+            "if no other copy of it is in use, continue it with `nexus-router store adopt --db FILE`",
+        ),
     ];
 
     const fn row(&self) -> usize {
@@ -154,6 +164,7 @@ impl Error {
             Self::TooManyEvents => 11,
             Self::Refused(_) => 12,
             Self::Closed => 13,
+            Self::Moved(_) => 15,
         }
     }
 
@@ -167,6 +178,15 @@ impl Error {
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         Self::TABLE[self.row()].2
+    }
+
+    /// Returns the remedy with the file in it, where a command needs the file.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Moved(path) => self.hint().replace("FILE", &quoted(&path.display().to_string())),
+            _ => self.hint().to_owned(),
+        }
     }
 
     /// Says whether the same may succeed later.

@@ -10,6 +10,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::{hkdf, hmac};
 
 use super::{Error, Store};
+use crate::approval::ArgumentKey;
 use crate::digest::Digest;
 use crate::files;
 
@@ -147,6 +148,13 @@ impl Store {
             None => StoreKey::derive(&random()?),
         };
         Ok(self.shared.key.get_or_init(|| key))
+    }
+}
+
+impl ArgumentKey for Store {
+    fn keyed_digest(&self, parts: &[&[u8]]) -> Result<Digest, String> {
+        let key = self.key().map_err(|error| error.to_string())?;
+        Ok(key.digest("approval arguments", parts))
     }
 }
 

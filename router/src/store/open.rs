@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::owner::Identity;
 use super::schema::{self, Layout};
-use super::{Error, held};
+use super::{Error, held, identity as file_identity};
 use crate::clock::Clock;
 
 /// How long to wait when another process is in the way.
@@ -170,23 +170,27 @@ fn write_ahead(connection: &Connection, busy: Duration) -> Result<String, rusqli
     }
 }
 
-/// Brings the tables to the present version, and records this process as an owner.
+/// Brings the tables to the present version, binds a new store to its file, and records this process as an owner.
 pub(super) fn adopt(
     connection: &mut Connection,
     path: &Path,
+    file: Option<&Path>,
     identity: &Identity,
 ) -> Result<i64, Error> {
     let failed = |error: rusqlite::Error| Error::opening(path, &error);
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Looked at again under the lock: another process may have just made the tables.
-    match layout(&transaction, path)? {
-        Layout::Empty => schema::migrate(&transaction, 0)?,
-        Layout::Ours(version) if version < schema::VERSION => {
-            schema::migrate(&transaction, version)?;
-        }
-        Layout::Ours(_) => {}
+    let version = match layout(&transaction, path)? {
+        Layout::Empty => 0,
+        Layout::Ours(version) => version,
         Layout::Python | Layout::Unknown => return Err(Error::Foreign(path.to_owned())),
+    };
+    if version < schema::VERSION {
+        schema::migrate(&transaction, version)?;
+        if let Some(file) = file.filter(|_| version < file_identity::SINCE) {
+            file_identity::bind(&transaction, file)?;
+        }
     }
     transaction.execute(
         "INSERT INTO owners (owner_id, boot_id, pid, started, since) VALUES (?1, ?2, ?3, ?4, ?5)",

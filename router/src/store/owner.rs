@@ -123,6 +123,11 @@ impl Identity {
         if alive { Life::Alive } else { Life::Gone }
     }
 
+    /// Returns whether the owner's process is there, also where the store is a copy without the owner's lock.
+    pub(super) fn may_live(&self, store: &Path) -> bool {
+        self.is_running() || self.life(store) == Life::Alive
+    }
+
     fn is_running(&self) -> bool {
         self.boot_id == boot_id() && start_time(self.pid) == Some(self.started)
     }

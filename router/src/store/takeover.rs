@@ -4,13 +4,13 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::backup::copy;
+use super::backup::{Purpose, copy};
 use super::import::{NewRun, insert};
 use super::open::reader;
 use super::record::{Log, Status};
 use super::rows::Counts;
 use super::schema::{self, Layout, MAX_EVENTS};
-use super::{BUSY_TIMEOUT, Error, python};
+use super::{BUSY_TIMEOUT, Error, identity, python};
 
 /// The number of no owner; runs that nobody carries out are recovered.
 const NOBODY: i64 = 0;
@@ -68,8 +68,8 @@ pub(crate) fn take_over(
     if layout != Layout::Python {
         return Err(Error::Ours(path.to_owned()));
     }
-    copy(&reader(path, BUSY_TIMEOUT)?, kept, |_, _| {})?;
-    let moved = move_runs(&transaction, kept, judge, progress);
+    copy(&reader(path, BUSY_TIMEOUT)?, kept, Purpose::Keep, |_, _| {})?;
+    let moved = move_runs(&transaction, (path, kept), judge, progress);
     if let Ok(Taken::Over) = moved {
         // Whether a commit that fails has happened is not known, so the copy stays.
         transaction.commit()?;
@@ -82,13 +82,14 @@ pub(crate) fn take_over(
 
 fn move_runs(
     transaction: &Transaction<'_>,
-    kept: &Path,
+    (path, kept): (&Path, &Path),
     mut judge: impl FnMut(Found) -> Verdict,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Taken, Error> {
     let source = reader(kept, BUSY_TIMEOUT)?;
     transaction.execute_batch("DROP TABLE events; DROP TABLE runs;")?;
     schema::migrate(transaction, 0)?;
+    identity::bind(transaction, path)?;
     let ids = python::all_ids(&source)?;
     let strays = python::stray_ids(&source)?;
     let total = (ids.len() + strays.len()) as u64;

@@ -128,7 +128,7 @@ fn an_answer_that_comes_too_late_is_none() {
 }
 
 #[test]
-fn a_change_of_the_law_has_it_asked_again() {
+fn changed_policy_does_not_use_up_an_approval() {
     let office = Office::new();
     let router = office.router(asks("risky"));
     let replace = |law: Law| {
@@ -138,16 +138,26 @@ fn a_change_of_the_law_has_it_asked_again() {
     let (run_id, first) = waits(&router, &risky());
     let mut other = asks("risky");
     other.rules[0].reason = Some("it is very risky".to_owned());
-    replace(other.clone());
+    let forbids = Law { rules: vec![rule(Effect::Deny, "risky")], ..Law::default() };
+    let closed = Law { apply: false, ..asks("risky") };
+    let short = Law { max_steps: Some(0), ..asks("risky") };
+    for (law, why) in [
+        (other.clone(), "the policy is not the one that requested the approval"),
+        (forbids.clone(), "PERMISSION_DENIED"),
+        (closed, "PERMISSION_DENIED"),
+        (short, "the plan has 1 steps; the limit is 0"),
+    ] {
+        replace(law);
+        let error = router.decide_blocking(&first, Answer::Approve, &ada(), None).unwrap_err();
+        assert_eq!(error.code(), "APPROVAL_NOT_EXECUTABLE", "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.hint().contains("--config FILE"), "{}", error.hint());
+        assert_eq!((open(router.store()), office.calls()), (vec![first.clone()], 0));
+    }
+    replace(asks("risky"));
     let outcome = decide(&router, &first, Answer::Approve);
-    let waiting = outcome.waiting.unwrap();
-    assert!(waiting.approval_id != first && outcome.status == Status::Running);
-    assert_eq!((waiting.reason.as_deref(), office.calls()), (Some("it is very risky"), 0));
-    assert_eq!(refused(&router, &first, Answer::Approve, &ada()), "APPROVAL_ALREADY_DECIDED");
-    let outcome = decide(&router, &waiting.approval_id, Answer::Approve);
     assert_eq!((outcome.status, office.calls()), (Status::Completed, 1));
-    let course = "S ask approved ask approved Q + C provenance completed";
-    assert_eq!(office.course(&run_id), course);
+    assert_eq!(office.course(&run_id), "S ask approved Q + C provenance completed");
 
     // A law that does not ask any more lets an approved call through, and a denied one not.
     for (answer, code) in [(Answer::Approve, None), (Answer::Deny, Some("APPROVAL_DENIED"))] {
@@ -158,12 +168,14 @@ fn a_change_of_the_law_has_it_asked_again() {
         let error = outcome.results[0].error.as_ref().map(|error| error.code.as_str());
         assert_eq!(error, code);
     }
-    // A law that forbids it by now is above what a person says.
-    replace(other);
-    let (_, approval_id) = waits(&router, &risky());
-    replace(Law { rules: vec![rule(Effect::Deny, "risky")], ..Law::default() });
-    let outcome = decide(&router, &approval_id, Answer::Approve);
-    assert_eq!(step_error(&outcome).code, "PERMISSION_DENIED");
+    // Denying is possible under every policy.
+    for law in [asks("risky"), forbids] {
+        replace(other.clone());
+        let (_, approval_id) = waits(&router, &risky());
+        replace(law);
+        let outcome = decide(&router, &approval_id, Answer::Deny);
+        assert_eq!(outcome.status, Status::Failed);
+    }
     assert_eq!(office.calls(), 2);
 }
 

@@ -7,7 +7,7 @@ use nexus_router::outcome::Outcome;
 use nexus_router::policy::Law;
 use nexus_router::router::{Answer, How, Options, Resumable, Router};
 use nexus_router::run::Run;
-use nexus_router::store::{Append, Log, Progress, Status, Store, Ticket};
+use nexus_router::store::{Append, Log, Progress, Status, Store, StoreKey, Ticket};
 use nexus_router::{LoadRequest, Registry};
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn a_run_waits_across_restarts_whatever_becomes_of_others() {
 }
 
 #[test]
-fn an_adapter_that_is_gone_by_then_ends_the_run() {
+fn missing_adapter_does_not_use_up_an_approval() {
     let office = Office::new();
     let (run_id, approval_id) = waits(&office.router(asks("risky")), &risky());
     let null = office.world.loader().load(&LoadRequest {
@@ -48,11 +48,29 @@ fn an_adapter_that_is_gone_by_then_ends_the_run() {
     registry.register(null.unwrap()).unwrap();
     let options = Options { law: asks("risky"), ..Options::default() };
     let router = Router::new(Store::open(&office.db()).unwrap(), registry, options).unwrap();
-    let outcome = decide(&router, &approval_id, Answer::Approve);
-    assert_eq!(outcome.reason.as_deref(), Some("interrupted"));
-    assert!(outcome.error.unwrap().1.contains("there is no adapter 'external'"));
-    assert_eq!(office.course(&run_id), "S ask approved C provenance failed");
-    assert_eq!(office.calls(), 0);
+    let error = router.decide_blocking(&approval_id, Answer::Approve, &ada(), None).unwrap_err();
+    assert_eq!(error.code(), "APPROVAL_NOT_EXECUTABLE", "{error}");
+    assert!(error.to_string().contains("there is no adapter 'external'"), "{error}");
+    assert_eq!((office.calls(), office.course(&run_id)), (0, "S ask".to_owned()));
+    drop(router);
+    let outcome = decide(&office.router(asks("risky")), &approval_id, Answer::Approve);
+    assert_eq!((outcome.status, office.calls()), (Status::Completed, 1));
+}
+
+#[test]
+fn lost_store_key_does_not_use_up_an_approval() {
+    let office = Office::new();
+    let (_, approval_id) = waits(&office.router(asks("risky")), &risky());
+    let key = StoreKey::path(&office.db());
+    std::fs::rename(&key, office.world.path("kept.key")).unwrap();
+    let error =
+        office.router(asks("risky")).decide_blocking(&approval_id, Answer::Approve, &ada(), None);
+    let error = error.unwrap_err();
+    assert_eq!(error.code(), "APPROVAL_NOT_EXECUTABLE", "{error}");
+    assert!(error.to_string().contains("the key of the store may be missing"), "{error}");
+    std::fs::rename(office.world.path("kept.key"), &key).unwrap();
+    let outcome = decide(&office.router(asks("risky")), &approval_id, Answer::Approve);
+    assert_eq!((outcome.status, office.calls()), (Status::Completed, 1));
 }
 
 /// Puts the first `count` events of a log into a new store, as a process would that dies then.
@@ -87,6 +105,11 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
         held: Vec::new(),
         waits: false,
     };
+    // The digests of approvals are keyed.
+    let key = StoreKey::path(&path.with_file_name("runs.db"));
+    if key.exists() {
+        std::fs::copy(key, StoreKey::path(path)).unwrap();
+    }
     let store = Store::open(path).unwrap();
     let receipt = store.append(append).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -17,6 +17,8 @@ fn a_copy_of_a_store_does_not_wait() {
     let (run_id, approval_id) = waits(&router, &risky());
     let copy = office.world.path("copy.db");
     store::backup(&office.db(), &copy, |_, _| ()).unwrap();
+    assert_eq!(Store::open(&copy).unwrap_err().code(), "STORE_MOVED");
+    store::adopt(&copy).unwrap();
     let store = Store::open(&copy).unwrap();
     let options = Options { law: asks("risky"), ..Options::default() };
     let other = Router::new(store.clone(), office.registry.clone(), options).unwrap();

@@ -171,19 +171,25 @@ fn only_who_may_decides() {
 }
 
 #[test]
-fn a_reload_that_changes_the_law_has_it_asked_again() {
+fn reload_that_changes_the_policy_does_not_use_up_an_approval() {
     let daemon = stage("").start(&[]);
     let (run_id, first) = waits(&daemon, "apply");
     daemon.stage.configure(&config(&daemon.stage, "it is very risky", ""));
     daemon.ask("POST", "/v1/reload").ok();
-    daemon.ask("POST", &path(&first, "approve")).ok();
-    let second = until("the second question", || {
-        let waiting = daemon.get(&format!("/v1/runs/{run_id}")).ok()["waiting"].clone();
-        waiting["approval_id"].as_str().filter(|id| *id != first).map(str::to_owned)
+    for _ in 0..2 {
+        let refused =
+            daemon.ask("POST", &path(&first, "approve")).refused(409, "APPROVAL_NOT_EXECUTABLE");
+        assert!(refused["hint"].as_str().unwrap().contains("--config FILE"), "{refused}");
+    }
+    daemon.audited(|event| {
+        event["kind"] == "approval.refused"
+            && event["payload"]["reason"] == "APPROVAL_NOT_EXECUTABLE"
     });
     assert_eq!(calls(&daemon), 0);
-    daemon.ask("POST", &path(&first, "approve")).refused(409, "APPROVAL_ALREADY_DECIDED");
-    daemon.ask("POST", &path(&second, "approve")).ok();
+    assert_eq!(daemon.get(&format!("/v1/approvals/{first}")).ok()["state"], "open");
+    daemon.stage.configure(&config(&daemon.stage, "it is risky", ""));
+    daemon.ask("POST", "/v1/reload").ok();
+    daemon.ask("POST", &path(&first, "approve")).ok();
     assert_eq!((daemon.ended(&run_id)["status"].as_str(), calls(&daemon)), (Some("COMPLETED"), 1));
 }
 

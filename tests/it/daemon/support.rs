@@ -12,7 +12,7 @@ use nexus_router::clock::Clock;
 use serde_json::{Value, json};
 
 use super::client::{Ask, Wire};
-use crate::support::{PROGRAM, Run, built_directory};
+use crate::support::{PROGRAM, Run, built_directory, shell};
 
 /// Longer than anything takes, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,6 +91,13 @@ impl Stage {
     /// Returns the program with a clean environment.
     pub fn program(&self) -> Command {
         self.clean(Command::new(PROGRAM))
+    }
+
+    /// Runs a line that the program printed, as a shell does.
+    pub fn paste(&self, line: &str) -> Run {
+        let path = shell(line).get_envs().next().unwrap().1.unwrap().to_owned();
+        let mut command = self.clean(shell(line));
+        Run(command.env("PATH", path).output().unwrap())
     }
 
     /// Gives a command a clean environment.

@@ -279,6 +279,7 @@ fn a_run_that_was_under_way_when_its_store_was_copied_is_not_carried_on_in_the_c
     let (path, copy) = (world.path("runs.db"), world.path("copy.db"));
     cut(&bench.log(&outcome.run_id), 7, &path);
     nexus_router::store::backup(&path, &copy, |_, _| ()).unwrap();
+    nexus_router::store::adopt(&copy).unwrap();
     let store = Store::open(&copy).unwrap();
     let router = Router::new(store.clone(), registry, Options::default()).unwrap();
     let recovered = router.recover_blocking(Resumable::Resume).unwrap();

@@ -96,6 +96,7 @@ fn a_run_that_was_under_way_is_carried_out_by_nobody_in_the_copy() {
         let run_id = wait_for_run(router.store(), Status::Running);
         store::backup(&place.db(), &copy, same).unwrap();
         assert_eq!(router.store().orphans().unwrap(), Vec::<String>::new());
+        store::adopt(&copy).unwrap();
         let other = place.router_with(&copy, &json!({ "return": {} }));
         let recovered = other.recover_blocking(Resumable::Resume).unwrap();
         assert_eq!(recovered.len(), 1);

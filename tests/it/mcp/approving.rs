@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::support::{ADAPTERS, able, answer, modern, result, runs};
+use super::support::{ADAPTERS, able, answer, modern, result};
 use crate::daemon::support::{Daemon, until};
 
-fn config(by_caller: bool) -> String {
+pub fn config(by_caller: bool) -> String {
     format!(
         "{ADAPTERS}\n[policy.approvals]\nby_caller = {by_caller}\n\
          [[policy.rules]]\neffect = 'approve'\ntool = 'greet'\nreason = 'greetings are final'\n"
@@ -97,35 +97,6 @@ fn who_asked_is_not_asked_unless_the_operator_says_so() {
 }
 
 #[test]
-fn a_client_without_tasks_waits_and_its_leaving_ends_the_wait() {
-    let daemon = Daemon::start(&config(false), &[]);
-    let params = json!({ "name": "greet", "arguments": { "name": "Ada" } });
-    let begin = || modern(&daemon, "tools/call", params.clone(), &json!({})).by("apply").begin();
-    let waiting = || {
-        until("the approval", || {
-            let open = daemon.get("/v1/approvals").ok();
-            open["approvals"][0]["approval_id"].as_str().map(str::to_owned)
-        })
-    };
-    let mut wire = begin();
-    let approval_id = waiting();
-    daemon.post(&format!("/v1/approvals/{approval_id}/approve"), &json!({})).send();
-    let answer: Value = serde_json::from_str(&wire.response().text()).unwrap();
-    assert_eq!(answer["result"]["structuredContent"]["args"]["name"], "Ada", "{answer}");
-    let gone = begin();
-    waiting();
-    drop(gone);
-    until("the end of the wait", || {
-        let open = daemon.get("/v1/approvals").ok();
-        open["approvals"].as_array().unwrap().is_empty().then_some(())
-    });
-    until("the end of the run", || {
-        let ended = runs(&daemon).into_iter().filter(|run| run["status"] == "FAILED").count();
-        (ended == 1).then_some(())
-    });
-}
-
-#[test]
 fn an_administrator_answers_for_others() {
     let daemon = Daemon::start(&config(false), &[]);
     let task_id = task(&daemon);
@@ -135,6 +106,28 @@ fn an_administrator_answers_for_others() {
         "inputResponses": { asked: { "action": "accept", "content": { "approve": true } } } });
     result(&daemon, "tasks/update", params, &able());
     until("the end", || (get(&daemon, &task_id)["status"] == "completed").then_some(()));
+}
+
+#[test]
+fn task_update_does_not_use_up_an_approval_under_another_policy() {
+    let daemon = Daemon::start(&config(true), &[]);
+    let task_id = task(&daemon);
+    let asked = key(&get(&daemon, &task_id));
+    let yes = json!({ "action": "accept", "content": { "approve": true } });
+    daemon.stage.configure(&config(true).replace("are final", "are very final"));
+    daemon.ask("POST", "/v1/reload").ok();
+    for _ in 0..2 {
+        let refused = say(&daemon, &task_id, &asked, &yes);
+        assert_eq!(refused["error"]["data"]["code"], "APPROVAL_NOT_EXECUTABLE", "{refused}");
+        let hint = refused["error"]["data"]["hint"].as_str().unwrap();
+        assert!(hint.contains("--config FILE"), "{hint}");
+    }
+    assert_eq!(calls_made(&daemon, &task_id), 0);
+    daemon.stage.configure(&config(true));
+    daemon.ask("POST", "/v1/reload").ok();
+    assert!(say(&daemon, &task_id, &asked, &yes)["error"].is_null());
+    until("the end", || (get(&daemon, &task_id)["status"] == "completed").then_some(()));
+    assert_eq!(calls_made(&daemon, &task_id), 1);
 }
 
 #[test]

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::support::{ADAPTERS, meta};
 use crate::daemon::support::Stage;
 
-struct Server {
+pub struct Server {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+    pub fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let mut command: Command = stage.program();
         command.args(["mcp", "--config", "router.toml", "--data-dir", "data"]).args(arguments);
         let mut child = command
@@ -28,17 +28,17 @@ impl Server {
         Self { child, input, output }
     }
 
-    fn send(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn read(&mut self) -> Value {
+    pub fn read(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.send(
             &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string(),
         );
@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Closes its input, and waits for its end.
-    fn end(&mut self) -> Option<i32> {
+    pub fn end(&mut self) -> Option<i32> {
         drop(self.input.take());
         self.child.wait().unwrap().code()
     }

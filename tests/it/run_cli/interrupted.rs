@@ -155,7 +155,7 @@ fn killed_run_is_recovered() {
     assert_eq!(listed["orphans"].as_array().unwrap().len(), 1);
     let follow = world.run(&["runs", "show", &left, "--db", "runs.db", "--follow"]);
     assert_eq!(follow.code(), 1);
-    assert!(follow.stderr().contains("nobody carries out this run"), "{}", follow.stderr());
+    assert!(follow.stderr().contains("no process executes this run"), "{}", follow.stderr());
     // What the call did is not known, so it is not made again.
     let recovered = recover(&[
         "--adapter",

@@ -79,7 +79,8 @@ fn here(
     let decided = decided.map_err(failed)?;
     let outcome = router.outcome_blocking(decided.run);
     let mut output = Output::new(environment);
-    told(&mut output, &router, &outcome, *format)?;
+    let options = || arguments.place.router.command_options(app);
+    told(&mut output, &router, &outcome, *format, options)?;
     let outcome = outcome.map_err(failed)?;
     // Who says no has been heard, whatever becomes of the rest of the plan.
     Ok(match (answer, answered(&outcome)) {

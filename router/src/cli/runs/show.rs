@@ -7,9 +7,10 @@ use super::super::options::StoreOptions;
 use super::super::output::{Form, Output, columns, tell};
 use super::super::timeline::{self, Bars};
 use super::super::{Answer, Error};
-use crate::app::{SpanStatus, Timeline};
+use crate::app::{App, SpanStatus, StoreOption, Timeline};
 use crate::config::Environment;
 use crate::outcome::Outcome;
+use crate::python_text::visible;
 use crate::store::{Log, Status, Store};
 
 /// How often a run that is under way is looked at.
@@ -30,13 +31,14 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let store = arguments.store.app(environment)?.reader()?;
+    let app = arguments.store.app(environment)?;
+    let store = app.reader()?;
     let mut output = Output::new(environment);
     let Some(log) = store.log(&arguments.run_id)? else {
         return Ok(super::not_found(&arguments.run_id));
     };
     if arguments.follow {
-        return follow(&mut output, &store, log, arguments.format);
+        return follow(&mut output, &app, (&store, log), arguments.format);
     }
     match arguments.format {
         Form::Json => output.value(&as_json(&log))?,
@@ -68,13 +70,20 @@ fn drawn(output: &Output, timeline: &Timeline) -> Vec<String> {
 }
 
 /// Shows a run again and again until it is over, or nobody carries it out.
-fn follow(output: &mut Output, store: &Store, log: Log, form: Form) -> Result<Answer, Error> {
+fn follow(
+    output: &mut Output,
+    app: &App,
+    (store, log): (&Store, Log),
+    form: Form,
+) -> Result<Answer, Error> {
+    let options = || visible(&app.command_options(StoreOption::Always));
     let run_id = log.record.header.run_id.clone();
     let mut shown = Shown { form, lines: 0 };
     let mut log = log;
     loop {
         if log.record.waits {
-            tell("hint: it waits for an approval; nexus-router approvals list");
+            tell("it waits for an approval");
+            tell(&format!("hint: nexus-router approvals list{}", options()));
         }
         shown.show(output, &log)?;
         let status = log.record.progress.status;
@@ -89,7 +98,8 @@ fn follow(output: &mut Output, store: &Store, log: Log, form: Form) -> Result<An
                 break;
             }
             if !record.owned || store.orphans()?.contains(&run_id) {
-                tell("hint: nobody carries out this run any more; nexus-router runs recover");
+                tell("no process executes this run any more");
+                tell(&format!("hint: nexus-router runs recover{}", options()));
                 return Ok(Answer::No);
             }
         }

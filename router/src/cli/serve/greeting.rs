@@ -113,7 +113,10 @@ fn tell(
         // It may be from a token that was revoked since.
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         if service.accepts(text.trim_end()) {
-            output.line(&format!("  TOKEN=$(cat {})", quoted(&file.display().to_string())))?;
+            output.line(&format!(
+                "  TOKEN=$(cat {})",
+                crate::shell::quoted(&file.display().to_string())
+            ))?;
         } else {
             output.line("  TOKEN=$(nexus-router token new me --scope apply)")?;
         }
@@ -124,30 +127,4 @@ fn tell(
     output.line(&format!("  curl {header}{url}/v1/runs"))?;
     output.line(&format!("  curl {header}{url}/v1/runs -d '{{\"goal\": \"look around\"}}'"))?;
     Ok(())
-}
-
-/// Returns a path as a shell takes it for one word.
-fn quoted(path: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
-    if !path.is_empty() && path.chars().all(plain) {
-        return path.to_owned();
-    }
-    format!("'{}'", path.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_paths_are_quoted() {
-        for (path, expected) in [
-            ("/home/ada/.local/state/admin.token", "/home/ada/.local/state/admin.token"),
-            ("/my data/x", "'/my data/x'"),
-            ("/a$(b)", "'/a$(b)'"),
-            ("/ada's", r"'/ada'\''s'"),
-        ] {
-            assert_eq!(quoted(path), expected);
-        }
-    }
 }

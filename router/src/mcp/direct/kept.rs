@@ -39,7 +39,8 @@ impl Kept {
     ) -> Self {
         asker.trace = direct.trace.or(asker.trace);
         let call = async move {
-            let answer = handler.answer_directly(&direct, &asker, &gone).await;
+            let answer = handler.answer_directly(&direct, &asker, (&gone, asked.as_deref()));
+            let answer = answer.await;
             // The id is in use until here.
             drop(asked);
             match (gone.is_cancelled(), answer) {

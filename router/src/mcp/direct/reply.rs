@@ -9,6 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{Full, StreamBody};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use tokio::sync::mpsc;
 
 use super::kept::{Answer, Kept};
 use crate::mcp::Reply;
@@ -37,19 +38,27 @@ pub(super) fn nothing() -> Reply {
     events(BoxBody::default())
 }
 
-/// Answers with a stream on which the answer will come.
-pub(super) fn later(mut call: Kept) -> Reply {
+/// Answers with a stream on which the answer will come, and before it the notices about the call.
+pub(super) fn later(mut call: Kept, notices: Option<mpsc::Receiver<Bytes>>) -> Reply {
     let Some(call) = call.call.take() else { return nothing() };
     let (call, beats) = (tokio::spawn(call), tokio::time::interval(BEAT));
-    let body = futures_util::stream::unfold(Some((call, beats)), |state| async {
-        let (mut call, mut beats) = state?;
+    let body = futures_util::stream::unfold(Some((call, beats, notices)), |state| async {
+        let (mut call, mut beats, mut notices) = state?;
         let (text, state) = tokio::select! {
             answer = &mut call => (last_event(answer.ok()), None),
-            _ = beats.tick() => (Bytes::from_static(b":\n\n"), Some((call, beats))),
+            _ = beats.tick() => (Bytes::from_static(b":\n\n"), Some((call, beats, notices))),
+            Some(notice) = next(&mut notices) => (notice, Some((call, beats, notices))),
         };
         Some((Ok::<_, Infallible>(http_body::Frame::data(text)), state))
     });
     events(BoxBody::new(StreamBody::new(body)))
+}
+
+async fn next(notices: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match notices {
+        Some(notices) => notices.recv().await,
+        None => None,
+    }
 }
 
 /// Writes the event that ends a stream.

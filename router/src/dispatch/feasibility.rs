@@ -1,0 +1,68 @@
+//! Checks whether this process could execute the step of a run that waits, before a person's approval is recorded.
+
+use super::{Execution, Surroundings};
+use crate::approval::{Approval, Decision, Ruling};
+use crate::event::Failure;
+use crate::gate::{self, Grounds, Verdict};
+
+impl Execution {
+    /// Returns why this process could not execute the step that waits if a person approved it now. None if it could.
+    pub(crate) fn approval_obstacle(&self, around: &Surroundings) -> Option<String> {
+        let why = self.approval_obstacle_as_found(around)?;
+        Some(around.secrets.redact_text(&why).unwrap_or(why))
+    }
+
+    fn approval_obstacle_as_found(&self, around: &Surroundings) -> Option<String> {
+        if let Some(obstacle) = self.obstacle(around) {
+            return Some(obstacle.why);
+        }
+        let selection = match self.select(around) {
+            Ok(selection) => selection,
+            Err(Failure::Selection { message, .. }) => return Some(message),
+            Err(failure) => return Some(format!("the adapters cannot be selected: {failure:?}")),
+        };
+        let plan_steps = self.plan.len() as u64;
+        if let Some(max_steps) = around.law.max_steps.filter(|max| plan_steps > *max) {
+            return Some(format!("the plan has {plan_steps} steps; the limit is {max_steps}"));
+        }
+        let run = self.recorder.run();
+        let index = run.open_step().and(run.steps_started().checked_sub(1));
+        let (Some(index), Some(approval)) = (index, &self.approval) else {
+            return Some("the run does not wait for an approval".to_owned());
+        };
+        let (Some(step), Some(selected)) = (self.plan.get(index), selection.of_step.get(index))
+        else {
+            return Some("the step of the approval is not in the plan".to_owned());
+        };
+        let approved = approved(approval);
+        let grounds = Grounds {
+            mode: self.mode,
+            policy: self.policy,
+            law: &around.law,
+            caller: self.origin.caller.as_deref(),
+            secrets: &around.secrets,
+            approval: Some(&approved),
+            redacted: self.redacted_plan.is_some(),
+            key: self.recorder.store(),
+            now: self.recorder.now(),
+        };
+        match gate::admit(grounds, &selection.adapters[*selected], step) {
+            Verdict::Call(_) | Verdict::Simulate { .. } => None,
+            Verdict::Deny(denial) => Some(format!("{}: {}", denial.code, denial.message)),
+            Verdict::Ask(question) if question.policy_version != approval.policy_version => {
+                Some("the policy is not the one that requested the approval".to_owned())
+            }
+            Verdict::Ask(_) => Some(
+                "the recorded call does not match the approval; the key of the store may be missing"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// Returns the approval as it would be if a person approved it.
+fn approved(approval: &Approval) -> Approval {
+    let at = approval.requested_at.clone();
+    let ruling = Ruling { decision: Decision::Approved, by: None, reason: None, at };
+    Approval { ruling: Some(ruling), ..approval.clone() }
+}
