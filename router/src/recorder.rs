@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::approval::Ruling;
+use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line, Payload};
@@ -25,6 +26,8 @@ pub(crate) struct Recorder {
     ticket: Ticket,
     head: Digest,
     claim: Option<Claim>,
+    /// The caller, until it was handed over.
+    caller: Option<Arc<Caller>>,
     /// Lines that were not handed over yet.
     body: String,
     count: u64,
@@ -65,7 +68,7 @@ impl Recorder {
         (clock, now): (Clock, Timestamp),
         commits: Commits,
         header: Arc<Header>,
-        claim: Option<Claim>,
+        (claim, caller): (Option<Claim>, Option<Arc<Caller>>),
     ) -> Self {
         Self {
             store,
@@ -77,6 +80,7 @@ impl Recorder {
             ticket: Ticket::default(),
             head: Digest::ZERO,
             claim,
+            caller,
             body: String::with_capacity(4096),
             count: 0,
             approvals: Vec::new(),
@@ -89,7 +93,7 @@ impl Recorder {
     pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
         let header = Arc::new(orphan.log.record.header.clone());
         let now = clock.now();
-        let mut recorder = Self::begin(store, (clock, now), Commits::Together, header, None);
+        let mut recorder = Self::begin(store, (clock, now), Commits::Together, header, (None, None));
         recorder.now.1 = now.to_string();
         recorder.ticket = orphan.ticket.clone();
         for line in orphan.log.lines() {
@@ -191,6 +195,7 @@ impl Recorder {
             body: std::mem::take(&mut self.body),
             count: std::mem::take(&mut self.count),
             claim: self.claim.take(),
+            caller: self.caller.take(),
             approvals: std::mem::take(&mut self.approvals),
             waits: self.run.phase() == Phase::Waiting,
         })
@@ -244,6 +249,7 @@ impl Recorder {
             self.count += append.count;
             self.approvals.extend(append.approvals);
             self.claim = self.claim.take().or(append.claim);
+            self.caller = self.caller.take().or(append.caller);
         }
         unwritten.error
     }

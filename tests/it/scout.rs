@@ -169,6 +169,7 @@ pub fn daemon(config: &str) -> Daemon {
             name: role.name().to_owned(),
             scope: Scope::Apply,
             role: Some(role),
+            sees: nexus_router::access::Visibility::Own,
             expires_at: None,
         });
     }

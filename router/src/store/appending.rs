@@ -19,7 +19,7 @@ pub(super) fn append_one(
     counts: &mut Counts,
     begun: &mut Vec<Ticket>,
 ) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim, approvals, waits } = append;
+    let Append { ticket, header, progress, body, count, claim, caller, approvals, waits } = append;
     let first = progress.events - count;
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
@@ -36,7 +36,9 @@ pub(super) fn append_one(
             refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
         }
         // One more than the largest, which the attic does not have: what replaced it is larger.
-        run_no = inserts.run(&Row { run_no: None, header, progress, origin: None, owner })?;
+        let token_id = caller.as_ref().and_then(|caller| caller.token_id.as_deref());
+        let row = Row { run_no: None, header, progress, origin: None, owner, token_id };
+        run_no = inserts.run(&row)?;
         ticket.0.store(run_no, Ordering::Release);
         begun.push(ticket.clone());
         counts.add(progress.status);
@@ -107,8 +109,8 @@ mod tests {
             head: Digest::ZERO,
         };
         let (ticket, header) = (ticket.clone(), Arc::new(header));
-        let (body, claim, approvals) = ("{}\n".to_owned(), None, Vec::new());
-        Append { ticket, header, progress, body, count: 1, claim, approvals, waits: false }
+        let (body, claim, caller, approvals) = ("{}\n".to_owned(), None, None, Vec::new());
+        Append { ticket, header, progress, body, count: 1, claim, caller, approvals, waits: false }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use crate::approval::Ruling;
+use crate::caller::Caller;
 use crate::digest::Digest;
 
 /// Whether a run is over, and how.
@@ -147,6 +148,8 @@ pub struct Append {
     pub count: u64,
     /// The idempotency key, with the first events of a run.
     pub claim: Option<Claim>,
+    /// The caller, with the first events of a run. It sees the run by its token.
+    pub caller: Option<Arc<Caller>>,
     /// What these events say of approvals.
     pub approvals: Vec<ApprovalChange>,
     /// Whether the run waits for a person after these events; then no process is its owner.

@@ -83,6 +83,7 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
         body,
         count: count as u64,
         claim: None,
+        caller: None,
         approvals: Vec::new(),
         waits: false,
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_router::access::{self, NewToken, Scope};
+use nexus_router::access::{self, NewToken, Scope, Visibility};
 use nexus_router::clock::{Clock, Timestamp};
 use nexus_router::http::{Access, ROUTES, Route};
 use nexus_router::role::Role;
@@ -19,7 +19,13 @@ fn path(route: &Route) -> String {
 
 fn expired(name: &str) -> NewToken {
     let expires_at = Some(Timestamp::from_millis(Clock::System.now().as_millis() - 1));
-    NewToken { name: name.to_owned(), scope: Scope::Admin, role: None, expires_at }
+    NewToken {
+        name: name.to_owned(),
+        scope: Scope::Admin,
+        role: None,
+        sees: Visibility::Own,
+        expires_at,
+    }
 }
 
 #[test]
@@ -141,7 +147,13 @@ fn a_role_takes_the_administration_away() {
     stage.token("configured", Scope::Admin);
     let role = Some(Role::Scout);
     let name = "made".to_owned();
-    stage.token_as(NewToken { name, scope: Scope::Admin, role, expires_at: None });
+    stage.token_as(NewToken {
+        name,
+        scope: Scope::Admin,
+        role,
+        sees: Visibility::Own,
+        expires_at: None,
+    });
     let daemon = stage.start(&[]);
     for name in ["configured", "made"] {
         daemon.ask("POST", "/v1/reload").by(name).refused(403, "SCOPE_MISSING");
