@@ -12,17 +12,16 @@ mod file;
 mod form;
 pub mod origin;
 pub mod rate;
-mod scope;
 mod token;
 mod visibility;
 
 use std::sync::Arc;
 
+pub use crate::scope::Scope;
 pub use book::TokenBook;
 pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
 pub use error::Error;
-pub use scope::Scope;
 pub use token::{Token, TokenText};
 pub use visibility::Visibility;
 

@@ -20,8 +20,8 @@ use nexus_router_sdk::{ErrorKind, code};
 use tokio::sync::{Notify, oneshot};
 
 pub(crate) use resuming::Obstacle;
-pub(crate) use rules::RulesInForce;
 use revocation::CallerState;
+pub(crate) use rules::RulesInForce;
 
 use crate::approval::Approval;
 use crate::caller::{Caller, CallerCheck};

@@ -93,7 +93,8 @@ impl Recorder {
     pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
         let header = Arc::new(orphan.log.record.header.clone());
         let now = clock.now();
-        let mut recorder = Self::begin(store, (clock, now), Commits::Together, header, (None, None));
+        let mut recorder =
+            Self::begin(store, (clock, now), Commits::Together, header, (None, None));
         recorder.now.1 = now.to_string();
         recorder.ticket = orphan.ticket.clone();
         for line in orphan.log.lines() {

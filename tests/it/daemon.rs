@@ -21,4 +21,5 @@ mod starting;
 mod stuck;
 pub mod support;
 mod trace;
+mod visibility;
 mod workers;

@@ -5,6 +5,7 @@ mod hostile;
 mod lacking;
 mod mcp;
 mod retrieving;
+mod revoked;
 mod rules;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

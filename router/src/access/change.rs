@@ -103,8 +103,13 @@ pub fn first_start(
     if !list(path)?.is_empty() {
         return Ok(None);
     }
-    let new =
-        NewToken { name: FIRST.to_owned(), scope: Scope::Admin, role: None, sees: Visibility::Own, expires_at: None };
+    let new = NewToken {
+        name: FIRST.to_owned(),
+        scope: Scope::Admin,
+        role: None,
+        sees: Visibility::Own,
+        expires_at: None,
+    };
     file::change(path, |tokens| {
         if !tokens.is_empty() {
             return Ok(None);

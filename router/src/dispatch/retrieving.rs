@@ -368,7 +368,12 @@ impl<'a> Retrieving<'a> {
             Verdict::Deny(denial) => {
                 entry.denied = true;
                 let SourceEntry { adapter, tool, method, .. } = source;
-                around.witness.see(&denial, self.run_id, caller, Act { adapter_id: adapter, tool, method });
+                around.witness.see(
+                    &denial,
+                    self.run_id,
+                    caller,
+                    Act { adapter_id: adapter, tool, method },
+                );
                 Err(denial)
             }
             Verdict::Ask(_) | Verdict::Simulate { .. } => {
@@ -384,7 +389,11 @@ impl<'a> Retrieving<'a> {
     }
 
     /// Returns the time that the call of a source has, and when it has to be over.
-    fn time_of(&self, permit: &Permit<'_>, timeout: Option<Duration>) -> (Option<Duration>, Instant) {
+    fn time_of(
+        &self,
+        permit: &Permit<'_>,
+        timeout: Option<Duration>,
+    ) -> (Option<Duration>, Instant) {
         let left = self.end.saturating_duration_since(Instant::now());
         let end = self.end.checked_sub(MARGIN.min(left / 4)).unwrap_or(self.end);
         (timeout.into_iter().chain(permit.timeout()).min(), end)

@@ -1,13 +1,14 @@
 //! Revocation: the caller of a run is checked again before each step.
 
+use std::sync::Arc;
+
 use nexus_router_sdk::AdapterError;
 
 use super::{Execution, Surroundings};
-use crate::access::Scope;
 use crate::caller::{Caller, CheckedCaller, Revocation};
 use crate::event::Failure;
 use crate::request::Mode;
-use std::sync::Arc;
+use crate::scope::Scope;
 
 /// What a run knows about its caller.
 #[derive(Debug, Default)]
@@ -28,7 +29,8 @@ impl Execution {
         }
         let Some(caller) = &self.origin.caller else { return Ok(()) };
         let recorder = &self.recorder;
-        let checked = self.caller_state.checked.update(&around.caller_check, caller, || recorder.now());
+        let checked =
+            self.caller_state.checked.update(&around.caller_check, caller, || recorder.now());
         let checked = checked.and_then(|changed| match changed {
             Some(caller) => reaching(caller, self.mode).map(Some),
             None => Ok(None),

@@ -25,8 +25,7 @@ pub(crate) struct RulesInForce {
 
 impl RulesInForce {
     pub(crate) fn new(law: &Arc<Law>, secrets: &Secrets) -> Self {
-        let rules =
-            OperatorRules { version: 0, law: Arc::clone(law), secrets: secrets.clone() };
+        let rules = OperatorRules { version: 0, law: Arc::clone(law), secrets: secrets.clone() };
         Self { version: AtomicU64::new(0), rules: RwLock::new(rules) }
     }
 

@@ -245,10 +245,8 @@ fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approva
     let mut query = connection.prepare_cached(&sql)?;
     let [limit, offset] =
         [filter.limit, filter.offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
-    let found =
-        query.query_map(params![WAITING, filter.run_id, limit, offset, token_id], |row| {
-            Ok(read(row))
-        })?;
+    let found = query
+        .query_map(params![WAITING, filter.run_id, limit, offset, token_id], |row| Ok(read(row)))?;
     let mut approvals = Vec::new();
     for one in found {
         approvals.push(one??.approval);
@@ -258,10 +256,11 @@ fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approva
         "SELECT count(*) FROM approvals JOIN runs USING (run_no) \
          WHERE {wanted} AND ?3 IS NULL AND ?4 IS NULL"
     );
-    let total: i64 = connection.prepare_cached(&sql)?.query_row(
-        params![WAITING, filter.run_id, None::<i64>, None::<i64>, token_id],
-        |row| row.get(0),
-    )?;
+    let total: i64 = connection
+        .prepare_cached(&sql)?
+        .query_row(params![WAITING, filter.run_id, None::<i64>, None::<i64>, token_id], |row| {
+            row.get(0)
+        })?;
     Ok((approvals, total.cast_unsigned()))
 }
 

@@ -275,7 +275,9 @@ const VERSION_6: &str = concat!(
 ALTER TABLE runs ADD COLUMN token_id TEXT;
 CREATE INDEX runs_by_token ON runs (token_id, status, created_at) WHERE token_id IS NOT NULL;
 DROP TRIGGER runs_keep_what_they_are;
-UPDATE runs SET token_id = ", token_of_log!(), " WHERE origin IS NULL;
+UPDATE runs SET token_id = ",
+    token_of_log!(),
+    " WHERE origin IS NULL;
 CREATE TRIGGER runs_keep_what_they_are BEFORE UPDATE ON runs
 WHEN OLD.status != 'RUNNING' OR OLD.run_no != NEW.run_no OR OLD.run_id != NEW.run_id
     OR OLD.mode != NEW.mode OR OLD.goal != NEW.goal OR OLD.created_at != NEW.created_at

@@ -317,7 +317,7 @@ fn only_known_hosts_and_origins_are_let_in() {
 fn without_tokens_everybody_is_the_administrator() {
     let daemon = Stage::bare(ADAPTERS).start(&["--no-tokens"]);
     let you = daemon.get("/v1/status").by_nobody().ok();
-    assert_eq!(you["you"], json!({ "name": "local", "scope": "admin" }));
+    assert_eq!(you["you"], json!({ "name": "local", "scope": "admin", "sees": "all" }));
     for route in ROUTES {
         let status = daemon.ask(route.method, &path(route)).by_nobody().send().status;
         assert!(![401, 403].contains(&status), "{route:?}: {status}");

@@ -75,7 +75,10 @@ fn queued_calls_resume_after_a_kill() {
     for run_id in &queued {
         let run = daemon.ended(run_id);
         assert_eq!(run["status"], "COMPLETED", "{run}");
-        assert_eq!(kinds(&daemon, run_id).iter().filter(|kind| *kind == "TOOL_CALL_REQUESTED").count(), 1);
+        assert_eq!(
+            kinds(&daemon, run_id).iter().filter(|kind| *kind == "TOOL_CALL_REQUESTED").count(),
+            1
+        );
         let replay = daemon.get(&format!("/v1/runs/{run_id}/replay")).ok();
         assert_eq!(replay["violations"], json!([]));
     }
