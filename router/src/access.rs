@@ -26,6 +26,7 @@ pub use token::{Token, TokenText};
 pub use visibility::Visibility;
 
 use crate::caller::Caller;
+use crate::role::Role;
 use crate::store::VisibleRuns;
 
 /// The name of the file with the tokens, in the data directory.
@@ -71,17 +72,6 @@ impl Bearer {
         }
     }
 
-    /// Takes from a bearer with a role what would let it lift the role: an administrator changes the
-    /// configuration, in which roles and what they bound stand.
-    #[must_use]
-    pub fn bounded(mut self) -> Self {
-        if self.caller.role.is_some() {
-            let caller = Arc::make_mut(&mut self.caller);
-            caller.scope = caller.scope.min(Scope::Apply);
-        }
-        self
-    }
-
     /// Says whether the bearer may do what needs a scope.
     #[must_use]
     pub fn may(&self, needed: Scope) -> bool {
@@ -101,6 +91,15 @@ impl Bearer {
     }
 }
 
+/// Returns the scope of a token that has a role. An administrator changes the configuration, and could lift its own role.
+#[must_use]
+pub fn bounded_scope(scope: Scope, role: Option<Role>) -> Scope {
+    match role {
+        Some(_) => scope.min(Scope::Apply),
+        None => scope,
+    }
+}
+
 impl From<&Token> for Bearer {
     fn from(token: &Token) -> Self {
         let Token { id, name, scope, role, sees, .. } = token;
@@ -113,7 +112,6 @@ impl From<&Token> for Bearer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::role::Role;
 
     #[test]
     fn a_bearer_may_what_the_scope_includes() {
@@ -127,14 +125,10 @@ mod tests {
 
     #[test]
     fn a_role_bounds_the_scope() {
-        let bounded = |scope, role| {
-            let caller = Arc::new(Caller { role, scope, ..Caller::local() });
-            Bearer { caller, sees: Visibility::Own }.bounded().scope()
-        };
-        assert_eq!(bounded(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
-        assert_eq!(bounded(Scope::Apply, Some(Role::Scout)), Scope::Apply);
-        assert_eq!(bounded(Scope::Read, Some(Role::Envoy)), Scope::Read);
-        assert_eq!(bounded(Scope::Admin, None), Scope::Admin);
+        assert_eq!(bounded_scope(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
+        assert_eq!(bounded_scope(Scope::Apply, Some(Role::Scout)), Scope::Apply);
+        assert_eq!(bounded_scope(Scope::Read, Some(Role::Envoy)), Scope::Read);
+        assert_eq!(bounded_scope(Scope::Admin, None), Scope::Admin);
     }
 
     #[test]

@@ -166,7 +166,8 @@ mod tests {
             "a".repeat(64)
         );
         let file = |token: &str| format!(r#"{{"version":1,"tokens":[{token}]}}"#);
-        assert_eq!(read(file(&good).as_bytes()).unwrap()[0].name, "ci");
+        let token = &read(file(&good).as_bytes()).unwrap()[0];
+        assert_eq!((token.name.as_str(), token.sees), ("ci", Visibility::Own));
         let with = |old: &str, new: &str| {
             assert!(good.contains(old), "{old}");
             file(&good.replace(old, new))

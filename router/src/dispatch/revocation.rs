@@ -10,7 +10,7 @@ use crate::event::Failure;
 use crate::request::Mode;
 use crate::scope::Scope;
 
-/// What a run knows about its caller.
+/// State of the caller of a run.
 #[derive(Debug, Default)]
 pub(super) struct CallerState {
     checked: CheckedCaller,
@@ -22,7 +22,7 @@ impl Execution {
     /// Checks the caller. A changed role or scope applies from here on.
     ///
     /// # Errors
-    /// When the token of the caller is no longer valid, or does not reach so far any more.
+    /// When the token of the caller is no longer valid, or its scope does not include the mode of the run.
     pub(super) fn check_caller(&mut self, around: &Surroundings) -> Result<(), Revocation> {
         if let Some(revoked) = &self.caller_state.revoked {
             return Err(revoked.clone());

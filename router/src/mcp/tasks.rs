@@ -294,7 +294,7 @@ impl Stands {
 }
 
 impl Found {
-    /// Says whether the caller asked for it.
+    /// Returns true for a task of this caller.
     fn is_of(&self, asker: &Asker) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.is_same(&asker.bearer.caller))
     }

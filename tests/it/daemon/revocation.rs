@@ -197,10 +197,10 @@ fn queued_calls_of_a_revoked_token_are_not_made() {
     revoke(&daemon);
     free(&daemon, &slot);
     // The caller waits on a connection from before; it learns why nothing was called.
-    let told = wire.response().json();
-    assert_eq!(told["error"]["code"], "REVOKED", "{told}");
-    assert_eq!(told["error"]["details"]["called"], false);
-    let run = assert_revoked(&daemon, told["run_id"].as_str().unwrap());
+    let answered = wire.response().json();
+    assert_eq!(answered["error"]["code"], "REVOKED", "{answered}");
+    assert_eq!(answered["error"]["details"]["called"], false);
+    let run = assert_revoked(&daemon, answered["run_id"].as_str().unwrap());
     assert_eq!(run["results"][0]["error"]["code"], "REVOKED", "{run}");
     let recorded = daemon.audited(|event| event["payload"]["reason"] == "REVOKED");
     assert_eq!(recorded["payload"]["adapter"], "single", "{recorded}");
@@ -227,8 +227,8 @@ fn calls_over_mcp_of_a_revoked_token_are_not_made() {
             ids.find(|id| *id != slot)
         });
         assert_revoked(&daemon, &run_id);
-        let told = wire.response().text();
-        assert!(told.contains("REVOKED"), "{era}: {told}");
+        let answered = wire.response().text();
+        assert!(answered.contains("REVOKED"), "{era}: {answered}");
     }
 }
 
@@ -292,6 +292,6 @@ fn a_task_of_a_revoked_token_ends() {
     assert_eq!(own.begin().response().status, 401);
     free(&daemon, &slot);
     assert_revoked(&daemon, task_id);
-    let told = result(&daemon, "tasks/get", params, &able()).to_string();
-    assert!(told.contains("REVOKED"), "{told}");
+    let answered = result(&daemon, "tasks/get", params, &able()).to_string();
+    assert!(answered.contains("REVOKED"), "{answered}");
 }

@@ -54,7 +54,7 @@ fn queued_calls_resume_after_a_kill() {
         assert_eq!(daemon.post("/v1/runs?wait=false", &quick).send().status, 202);
     }
     // Callers that wait: their runs are in the store, too.
-    let waits: Vec<Wire> = [("/v1/runs", quick.clone()), ("/v1/tools/buy", json!({}))]
+    let waits: Vec<Wire> = [("/v1/runs", quick), ("/v1/tools/buy", json!({}))]
         .map(|(path, body)| daemon.post(path, &body).by("apply").begin())
         .into();
     until("four queued calls", || (waiting(&daemon) == 4.0).then_some(()));

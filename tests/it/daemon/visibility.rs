@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::support::{ADAPTERS, Daemon, Stage, plan, until};
 use crate::mcp::support::{able, answer, modern};
 
-/// What a route shows of the runs of others.
+/// The runs of others that a route shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shows {
     /// Nothing of any run.
@@ -70,7 +70,7 @@ const CLASSES: &[(&str, Shows)] = &[
     ("mcpEnd", Shows::Itself),
 ];
 
-/// In the arguments of every run of `a`; nobody else may read it.
+/// Stands in the arguments of every run of `a`; the token `b` never reads it.
 const MARK: &str = "only-for-a";
 
 fn stage() -> Stage {
@@ -131,8 +131,8 @@ fn every_route_shows_only_visible_runs() {
         match class {
             Shows::Nothing | Shows::Counts | Shows::Itself => {
                 // The same for everybody, and nothing of the run of another.
-                let told = ask("b", run_id, &made.approval).send().text();
-                assert!(!told.contains(MARK), "{route:?}: {told}");
+                let text = ask("b", run_id, &made.approval).send().text();
+                assert!(!text.contains(MARK), "{route:?}: {text}");
             }
             Shows::Admin => {
                 assert_eq!(route.access, Access::Scope(Scope::Admin), "{route:?}");
@@ -219,7 +219,7 @@ fn runs_without_a_token_are_not_of_every_token() {
         let listed = daemon.get("/v1/runs").by(by).ok();
         assert_eq!(listed["summary"]["runs_total"], json!(total), "{by}");
     }
-    // An imported run is of nobody, whatever it says of its caller.
+    // An imported run has no caller here, also if its log names one.
     let made = runs(&daemon);
     let bundle = daemon.get(&format!("/v1/runs/{}/bundle", made.over)).send().body;
     let import = daemon.ask("POST", "/v1/bundles?mode=new_run_id&new_run_id=copy").body(bundle);
@@ -274,11 +274,11 @@ fn a_stream_ends_when_its_token_no_longer_sees_the_run() {
     std::fs::write(&file, narrowed).unwrap();
     let status = || daemon.get(&format!("/v1/runs/{run_id}")).by("c").begin().response().status;
     until("the token to see less", || (status() == 404).then_some(()));
-    let mut told = String::new();
+    let mut text = String::new();
     while let Some(chunk) = wire.chunk() {
-        told.push_str(&String::from_utf8(chunk).unwrap());
+        text.push_str(&String::from_utf8(chunk).unwrap());
     }
-    assert!(told.contains("RUN_STARTED") && !told.contains("event: end"), "{told}");
+    assert!(text.contains("RUN_STARTED") && !text.contains("event: end"), "{text}");
     daemon.release();
     assert_eq!(daemon.ended(&run_id)["status"], "COMPLETED");
 }

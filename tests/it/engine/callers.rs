@@ -30,14 +30,14 @@ fn bench(options: Options) -> Bench {
     Bench::with(world, Store::in_memory().unwrap(), registry, options)
 }
 
-/// A check that lets `count` steps pass, and what it says after that.
+/// A check that passes `count` times, and then returns `then`.
 fn check_after(count: usize, then: Result<ValidCaller, Revocation>) -> CallerCheck {
-    let (check, asked) = (CallerCheck::default(), AtomicUsize::new(0));
+    let (check, calls) = (CallerCheck::default(), AtomicUsize::new(0));
     let changes = check.clone();
     check.set(move |_| {
         // Every step is checked anew.
         changes.mark_changed();
-        let before = asked.fetch_add(1, Ordering::Relaxed);
+        let before = calls.fetch_add(1, Ordering::Relaxed);
         if before < count { Ok(ValidCaller::default()) } else { then.clone() }
     });
     check
