@@ -12,19 +12,22 @@ mod file;
 mod form;
 pub mod origin;
 pub mod rate;
-mod scope;
 mod token;
+mod visibility;
 
 use std::sync::Arc;
 
+pub use crate::scope::Scope;
 pub use book::TokenBook;
 pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
 pub use error::Error;
-pub use scope::Scope;
 pub use token::{Token, TokenText};
+pub use visibility::Visibility;
 
 use crate::caller::Caller;
+use crate::role::Role;
+use crate::store::VisibleRuns;
 
 /// The name of the file with the tokens, in the data directory.
 pub const FILE_NAME: &str = "tokens.json";
@@ -34,6 +37,8 @@ pub const FILE_NAME: &str = "tokens.json";
 pub struct Bearer {
     /// Who it is, as the law and the record see it.
     pub caller: Arc<Caller>,
+    /// The runs that its token sees.
+    pub sees: Visibility,
 }
 
 impl Bearer {
@@ -46,7 +51,8 @@ impl Bearer {
     /// Returns the bearer on a channel that asks for no token and allows only a scope.
     #[must_use]
     pub fn local_with(scope: Scope) -> Self {
-        Self { caller: Arc::new(Caller { scope, ..Caller::local() }) }
+        let caller = Arc::new(Caller { scope, ..Caller::local() });
+        Self { caller, sees: Visibility::All }
     }
 
     /// Returns what the bearer may do.
@@ -55,15 +61,15 @@ impl Bearer {
         self.caller.scope
     }
 
-    /// Takes from a bearer with a role what would let it lift the role: an administrator changes the
-    /// configuration, in which roles and what they bound stand.
+    /// Returns the runs that the bearer sees: administrators and those who need no token see all.
     #[must_use]
-    pub fn bounded(mut self) -> Self {
-        if self.caller.role.is_some() {
-            let caller = Arc::make_mut(&mut self.caller);
-            caller.scope = caller.scope.min(Scope::Apply);
+    pub fn visible_runs(&self) -> VisibleRuns {
+        match &self.caller.token_id {
+            Some(token_id) if self.sees == Visibility::Own && !self.may(Scope::Admin) => {
+                VisibleRuns::OfToken(token_id.clone())
+            }
+            _ => VisibleRuns::All,
         }
-        self
     }
 
     /// Says whether the bearer may do what needs a scope.
@@ -85,18 +91,27 @@ impl Bearer {
     }
 }
 
+/// Returns the scope of a token that has a role. An administrator changes the configuration, and could lift its own role.
+#[must_use]
+pub fn bounded_scope(scope: Scope, role: Option<Role>) -> Scope {
+    match role {
+        Some(_) => scope.min(Scope::Apply),
+        None => scope,
+    }
+}
+
 impl From<&Token> for Bearer {
     fn from(token: &Token) -> Self {
-        let Token { id, name, scope, role, .. } = token;
+        let Token { id, name, scope, role, sees, .. } = token;
         let (name, token_id) = (name.clone(), Some(id.clone()));
-        Self { caller: Arc::new(Caller { name, token_id, role: *role, scope: *scope }) }
+        let caller = Arc::new(Caller { name, token_id, role: *role, scope: *scope });
+        Self { caller, sees: *sees }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::role::Role;
 
     #[test]
     fn a_bearer_may_what_the_scope_includes() {
@@ -110,13 +125,23 @@ mod tests {
 
     #[test]
     fn a_role_bounds_the_scope() {
-        let bounded = |scope, role| {
-            let caller = Arc::new(Caller { role, scope, ..Caller::local() });
-            Bearer { caller }.bounded().scope()
+        assert_eq!(bounded_scope(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
+        assert_eq!(bounded_scope(Scope::Apply, Some(Role::Scout)), Scope::Apply);
+        assert_eq!(bounded_scope(Scope::Read, Some(Role::Envoy)), Scope::Read);
+        assert_eq!(bounded_scope(Scope::Admin, None), Scope::Admin);
+    }
+
+    #[test]
+    fn only_tokens_below_admin_see_their_own_runs_alone() {
+        let seen = |scope, sees, token_id: Option<&str>| {
+            let token_id = token_id.map(str::to_owned);
+            let caller = Arc::new(Caller { scope, token_id, ..Caller::local() });
+            Bearer { caller, sees }.visible_runs()
         };
-        assert_eq!(bounded(Scope::Admin, Some(Role::Envoy)), Scope::Apply);
-        assert_eq!(bounded(Scope::Apply, Some(Role::Scout)), Scope::Apply);
-        assert_eq!(bounded(Scope::Read, Some(Role::Envoy)), Scope::Read);
-        assert_eq!(bounded(Scope::Admin, None), Scope::Admin);
+        let own = VisibleRuns::OfToken("t".to_owned());
+        assert_eq!(seen(Scope::Apply, Visibility::Own, Some("t")), own);
+        assert_eq!(seen(Scope::Apply, Visibility::All, Some("t")), VisibleRuns::All);
+        assert_eq!(seen(Scope::Admin, Visibility::Own, Some("t")), VisibleRuns::All);
+        assert_eq!(seen(Scope::Read, Visibility::Own, None), VisibleRuns::All);
     }
 }

@@ -5,9 +5,9 @@ mod check;
 pub(crate) use check::CheckedCaller;
 pub use check::{CallerCheck, Revocation, ValidCaller};
 
-use crate::access::Scope;
 use crate::json::{Object, Value};
 use crate::role::Role;
+use crate::scope::Scope;
 
 /// Who asked for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -169,7 +169,7 @@ impl Host {
         }
     }
 
-    /// Makes the call in its seat, and uses up the permit. `slow` is told when the call takes its time.
+    /// Makes the call in its seat, and uses up the permit. The host calls `slow` when the call takes its time.
     pub(crate) async fn call(
         &self,
         permit: Permit<'_>,

@@ -36,6 +36,8 @@ pub mod secret;
 
 pub mod role;
 
+pub mod scope;
+
 pub mod caller;
 
 pub mod approval;

@@ -28,6 +28,8 @@ pub(crate) struct Recorder {
     ticket: Ticket,
     head: Digest,
     claim: Option<Claim>,
+    /// The caller, until it was handed over.
+    caller: Option<Arc<Caller>>,
     /// Lines that were not handed over yet.
     body: String,
     count: u64,
@@ -70,7 +72,7 @@ impl Recorder {
         (clock, now): (Clock, Timestamp),
         commits: Commits,
         header: Arc<Header>,
-        claim: Option<Claim>,
+        (claim, caller): (Option<Claim>, Option<Arc<Caller>>),
     ) -> Self {
         Self {
             store,
@@ -82,6 +84,7 @@ impl Recorder {
             ticket: Ticket::default(),
             head: Digest::ZERO,
             claim,
+            caller,
             body: String::with_capacity(4096),
             count: 0,
             approvals: Vec::new(),
@@ -95,7 +98,8 @@ impl Recorder {
     pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
         let header = Arc::new(orphan.log.record.header.clone());
         let now = clock.now();
-        let mut recorder = Self::begin(store, (clock, now), Commits::Together, header, None);
+        let mut recorder =
+            Self::begin(store, (clock, now), Commits::Together, header, (None, None));
         recorder.now.1 = now.to_string();
         recorder.ticket = orphan.ticket.clone();
         for line in orphan.log.lines() {
@@ -215,6 +219,7 @@ impl Recorder {
             body: std::mem::take(&mut self.body),
             count: std::mem::take(&mut self.count),
             claim: self.claim.take(),
+            caller: self.caller.take(),
             approvals: std::mem::take(&mut self.approvals),
             held: std::mem::take(&mut self.held),
             waits: self.run.phase() == Phase::Waiting,
@@ -270,6 +275,7 @@ impl Recorder {
             self.approvals.extend(append.approvals);
             self.held.extend(append.held);
             self.claim = self.claim.take().or(append.claim);
+            self.caller = self.caller.take().or(append.caller);
         }
         unwritten.error
     }

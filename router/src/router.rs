@@ -27,7 +27,7 @@ use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, RulesInForce, Surroundings};
 use crate::host::{Host, SeatLimits};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Recorded};
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
@@ -308,8 +308,9 @@ impl Inner {
         });
         let live = Live::enter(&self, &header, &cancel, caller.as_ref());
         let store = self.store.clone();
+        let first = (claim.clone(), caller.clone());
         let recorder =
-            Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), claim.clone());
+            Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), first);
         let (begun, mode) = (Instant::now(), request.mode().name());
         let asked_by = caller.clone();
         let origin = Origin { caller, stranger: false, trace, accepted, listener };
@@ -385,7 +386,8 @@ impl Inner {
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
         let cancel = Arc::new(Cancel::default());
         let header = Arc::new(orphan.log.record.header.clone());
-        let live = Live::enter(self, &header, &cancel, None);
+        let caller = Recorded::read(&orphan.log).caller.as_ref().and_then(Caller::read);
+        let live = Live::enter(self, &header, &cancel, caller.map(Arc::new).as_ref());
         let around = self.around();
         let cancelled = Arc::clone(&cancel);
         let recovered =

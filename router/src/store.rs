@@ -27,6 +27,7 @@ mod run_records;
 mod schema;
 mod seals;
 mod takeover;
+mod visible;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ pub use record::{
 };
 pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
+pub use visible::VisibleRuns;
 pub use writer::{Receipt, Unwritten, Work};
 
 /// At most so many appends share a commit; beyond it waiting costs more than the commit.
@@ -112,6 +114,8 @@ pub struct Filter {
     pub status: Option<Status>,
     /// Only runs whose creation time, as text, is not less.
     pub since: Option<String>,
+    /// Only runs that the caller sees.
+    pub visible: VisibleRuns,
     /// At most so many.
     pub limit: usize,
     /// Without the first so many.
@@ -120,7 +124,8 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { run_id: None, status: None, since: None, limit: 50, offset: 0 }
+        let visible = VisibleRuns::All;
+        Self { run_id: None, status: None, since: None, visible, limit: 50, offset: 0 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The run engine through its public surface: real adapters, real stores.
 
+mod callers;
 mod concurrency;
 mod paths;
 pub mod recovery;

@@ -5,6 +5,7 @@ mod hostile;
 mod lacking;
 mod mcp;
 mod retrieving;
+mod revoked;
 mod rules;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -169,6 +170,7 @@ pub fn daemon(config: &str) -> Daemon {
             name: role.name().to_owned(),
             scope: Scope::Apply,
             role: Some(role),
+            sees: nexus_router::access::Visibility::Own,
             expires_at: None,
         });
     }

@@ -42,6 +42,28 @@ fn token_is_printed_once_and_is_good() {
 }
 
 #[test]
+fn a_token_sees_its_own_runs_unless_made_otherwise() {
+    let world = World::new();
+    let run = |arguments: &[&str]| {
+        let run = world.run(&[&["token"], arguments, &["--data-dir", "data"]].concat());
+        (run.code(), run.stdout(), run.stderr())
+    };
+    for (name, more) in [("own", &[][..]), ("all", &["--sees", "all"])] {
+        let (code, text, stderr) = run(&[&["new", name, "--scope", "read"], more].concat());
+        assert_eq!(code, 0, "{stderr}");
+        let book = TokenBook::open(&world.path("data/tokens.json")).unwrap();
+        let token = book.check(text.trim_end(), Clock::System.now()).unwrap();
+        assert_eq!(token.sees.name(), name);
+    }
+    assert_eq!(run(&["new", "boss", "--scope", "admin"]).0, 0);
+    let json = world.run(&["token", "list", "--data-dir", "data", "--format", "json"]).json();
+    let seen: Vec<_> = json["tokens"].as_array().unwrap().iter().map(|one| &one["sees"]).collect();
+    assert_eq!(seen, ["own", "all", "all"], "an administrator sees all");
+    let (code, _, stderr) = run(&["new", "x", "--scope", "read", "--sees", "some"]);
+    assert!(code == 2 && stderr.contains("[possible values: own, all]"), "{stderr}");
+}
+
+#[test]
 fn mistakes_have_codes_and_remedies() {
     let world = World::new();
     let run = |arguments: &[&str]| {

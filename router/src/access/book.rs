@@ -124,7 +124,7 @@ impl TokenBook {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NewToken, Scope, TokenText, create, revoke};
+    use super::super::{NewToken, Scope, TokenText, Visibility, create, revoke};
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -146,7 +146,8 @@ mod tests {
         fn make(&self, name: &str, expires_at: Option<i64>) -> (Token, TokenText) {
             let expires_at = expires_at.map(Timestamp::from_millis);
             let name = name.to_owned();
-            let new = NewToken { name, scope: Scope::Run, role: None, expires_at };
+            let new =
+                NewToken { name, scope: Scope::Run, role: None, sees: Visibility::Own, expires_at };
             create(&self.path(), &new, NOW).unwrap()
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::file;
 use super::token::{id_in, is_name};
-use super::{Error, Scope, Token, TokenText};
+use super::{Error, Scope, Token, TokenText, Visibility};
 use crate::clock::Timestamp;
 use crate::digest::Digest;
 use crate::role::Role;
@@ -21,6 +21,8 @@ pub struct NewToken {
     pub scope: Scope,
     /// The role that bounds its bearer further, if any.
     pub role: Option<Role>,
+    /// The runs that its bearer sees.
+    pub sees: Visibility,
     /// When it stops being good, if ever.
     pub expires_at: Option<Timestamp>,
 }
@@ -34,6 +36,7 @@ impl NewToken {
             name: self.name.clone(),
             scope: self.scope,
             role: self.role,
+            sees: self.sees,
             created_at: now,
             expires_at: self.expires_at,
             digest: Digest::of(text.as_str().as_bytes()),
@@ -100,8 +103,13 @@ pub fn first_start(
     if !list(path)?.is_empty() {
         return Ok(None);
     }
-    let new =
-        NewToken { name: FIRST.to_owned(), scope: Scope::Admin, role: None, expires_at: None };
+    let new = NewToken {
+        name: FIRST.to_owned(),
+        scope: Scope::Admin,
+        role: None,
+        sees: Visibility::Own,
+        expires_at: None,
+    };
     file::change(path, |tokens| {
         if !tokens.is_empty() {
             return Ok(None);
@@ -156,6 +164,7 @@ mod tests {
             name: name.to_owned(),
             scope: Scope::Apply,
             role: Some(Role::Scout),
+            sees: Visibility::All,
             expires_at: Some(Timestamp::from_millis(1_900_000_000_000)),
         }
     }

@@ -231,6 +231,7 @@ mod tests {
             name: name.to_owned(),
             scope: Scope::Apply,
             role: Some(crate::role::Role::Envoy),
+            sees: crate::access::Visibility::All,
             created_at: Timestamp::from_millis(0),
             expires_at: Some(Timestamp::from_millis(0)),
             digest: Digest::ZERO,

@@ -1,7 +1,7 @@
 //! The text of the tokens' file: `{"version": 1, "tokens": [..]}`, read strictly.
 
 use super::token::{is_id, is_name};
-use super::{Scope, Token};
+use super::{Scope, Token, Visibility};
 use crate::clock::Timestamp;
 use crate::digest::Digest;
 use crate::json::{Limits, Object, Value, parse, to_pretty};
@@ -23,13 +23,17 @@ pub(super) fn write(tokens: &[Token]) -> String {
 }
 
 fn entry(token: &Token) -> Object {
-    let mut object = Object::with_capacity(7);
+    let mut object = Object::with_capacity(8);
     object.insert("id", token.id.as_str());
     object.insert("name", token.name.as_str());
     object.insert("sha256", token.digest.to_string());
     object.insert("scope", token.scope.name());
     if let Some(role) = token.role {
         object.insert("role", role.name());
+    }
+    // Absent means own, as in files of older versions.
+    if token.sees != Visibility::default() {
+        object.insert("sees", token.sees.name());
     }
     object.insert("created_at", token.created_at.to_string());
     if let Some(end) = token.expires_at {
@@ -62,7 +66,7 @@ fn token(index: usize, entry: &Value) -> Result<Token, String> {
     let place = format!("/tokens/{index}");
     let object = entry.as_object().ok_or_else(|| expected(&place, "an object", Some(entry)))?;
     // A misspelt `expires_at` would make a token that never expires.
-    let known = ["id", "name", "sha256", "scope", "role", "created_at", "expires_at"];
+    let known = ["id", "name", "sha256", "scope", "role", "sees", "created_at", "expires_at"];
     refuse_unknown(object, &place, &known)?;
     let entry = Entry { object, place };
     Ok(Token {
@@ -71,6 +75,7 @@ fn token(index: usize, entry: &Value) -> Result<Token, String> {
         digest: entry.required("sha256", "a SHA-256 digest", |text| text.parse::<Digest>().ok())?,
         scope: entry.required("scope", "read, run, apply or admin", Scope::from_name)?,
         role: entry.optional("role", "scout or envoy", Role::from_name)?,
+        sees: entry.optional("sees", "own or all", Visibility::from_name)?.unwrap_or_default(),
         created_at: entry.required("created_at", "a time (RFC 3339)", Timestamp::parse)?,
         expires_at: entry.optional("expires_at", "a time (RFC 3339)", Timestamp::parse)?,
     })
@@ -139,12 +144,15 @@ mod tests {
         let times = (0_i64..4_000_000_000_000, prop::option::of(0_i64..4_000_000_000_000));
         let role = prop::option::of(prop::sample::select(&Role::ALL[..]));
         let scope = prop::sample::select(&Scope::ALL[..]);
-        ("[0-9a-hjkmnp-tv-z]{12}", "[A-Za-z0-9.-]{6,64}", scope, role, times, any::<[u8; 32]>())
-            .prop_map(|(id, name, scope, role, (created_at, expires_at), digest)| Token {
+        let sees = prop::sample::select(&Visibility::ALL[..]);
+        let bounds = (scope, role, sees);
+        ("[0-9a-hjkmnp-tv-z]{12}", "[A-Za-z0-9.-]{6,64}", bounds, times, any::<[u8; 32]>())
+            .prop_map(|(id, name, (scope, role, sees), (created_at, expires_at), digest)| Token {
                 id,
                 name,
                 scope,
                 role,
+                sees,
                 created_at: Timestamp::from_millis(created_at),
                 expires_at: expires_at.map(Timestamp::from_millis),
                 digest: Digest::from_bytes(digest),
@@ -158,7 +166,8 @@ mod tests {
             "a".repeat(64)
         );
         let file = |token: &str| format!(r#"{{"version":1,"tokens":[{token}]}}"#);
-        assert_eq!(read(file(&good).as_bytes()).unwrap()[0].name, "ci");
+        let token = &read(file(&good).as_bytes()).unwrap()[0];
+        assert_eq!((token.name.as_str(), token.sees), ("ci", Visibility::Own));
         let with = |old: &str, new: &str| {
             assert!(good.contains(old), "{old}");
             file(&good.replace(old, new))
@@ -178,6 +187,7 @@ mod tests {
             (with("aaaa", "zz"), "\"/tokens/0/sha256\" is not a SHA-256 digest"),
             (with("\"run\"", "\"root\""), "\"/tokens/0/scope\" is not read, run, apply or admin"),
             (with("00Z\"", "00Z\",\"role\":\"king\""), "\"/tokens/0/role\" is not scout or envoy"),
+            (with("00Z\"", "00Z\",\"sees\":\"some\""), "\"/tokens/0/sees\" is not own or all"),
             (with("T00:00:00Z", ""), "\"/tokens/0/created_at\" is not a time"),
             (
                 with("00Z\"", "00Z\",\"expires_at\":1"),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::Scope;
+use super::{Scope, Visibility};
 use crate::caller::Caller;
 use crate::clock::Timestamp;
 use crate::digest::Digest;
@@ -36,6 +36,8 @@ pub struct Token {
     pub scope: Scope,
     /// The role that bounds its bearer further, if any.
     pub role: Option<Role>,
+    /// The runs that its bearer sees.
+    pub sees: Visibility,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it stops being good, if ever.
@@ -60,6 +62,7 @@ impl std::fmt::Debug for Token {
             .field("name", &self.name)
             .field("scope", &self.scope)
             .field("role", &self.role)
+            .field("sees", &self.sees)
             .field("created_at", &self.created_at)
             .field("expires_at", &self.expires_at)
             .finish_non_exhaustive()

@@ -85,14 +85,14 @@ impl CheckedCaller {
         caller: &Caller,
         now: impl FnOnce() -> Timestamp,
     ) -> Result<Option<Caller>, Revocation> {
-        let Some(asked) = check.shared.check.get() else { return Ok(None) };
+        let Some(run_check) = check.shared.check.get() else { return Ok(None) };
         // Before the check: a change during it is seen the next time.
         let version = Some(check.shared.version.load(Ordering::Acquire));
         if self.version == version && self.valid_until.is_none_or(|end| now() < end) {
             return Ok(None);
         }
         self.version = None;
-        let ValidCaller { changed, valid_until } = asked(caller)?;
+        let ValidCaller { changed, valid_until } = run_check(caller)?;
         *self = Self { version, valid_until };
         Ok(changed)
     }
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn checks_again_only_after_a_change_or_the_end() {
-        let (check, asked) = (CallerCheck::default(), Arc::new(AtomicUsize::new(0)));
+        let (check, calls) = (CallerCheck::default(), Arc::new(AtomicUsize::new(0)));
         let (mut checked, caller) = (CheckedCaller::default(), Caller::local());
         let at = |millis| move || Timestamp::from_millis(millis);
         assert_eq!(checked.update(&check, &caller, at(0)), Ok(None));
-        let count = Arc::clone(&asked);
+        let count = Arc::clone(&calls);
         check.set(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
             let valid_until = Some(Timestamp::from_millis(100));
@@ -118,11 +118,11 @@ mod tests {
         });
         for (millis, expected) in [(0, 1), (99, 1), (100, 2), (50, 2)] {
             assert_eq!(checked.update(&check, &caller, at(millis)), Ok(None));
-            assert_eq!(asked.load(Ordering::Relaxed), expected, "at {millis}");
+            assert_eq!(calls.load(Ordering::Relaxed), expected, "at {millis}");
         }
         check.mark_changed();
         assert_eq!(checked.update(&check, &caller, at(50)), Ok(None));
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
     }
 
     #[test]

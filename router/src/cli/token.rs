@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
 use super::output::{Form, Output, columns, tell};
 use super::{Answer, Error};
-use crate::access::{self, NewToken, Scope, Token};
+use crate::access::{self, NewToken, Scope, Token, Visibility};
 use crate::app::{self, App, Named};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{ConfigFile, Environment};
@@ -19,7 +19,7 @@ use crate::service::FIRST_TOKEN;
 const NEW_HELP: &str = "\
 Examples:
   nexus-router token new ci --scope run
-  nexus-router token new console --scope read --expires 90d
+  nexus-router token new console --scope read --sees all --expires 90d
   nexus-router token new deploy --scope apply --role envoy --expires 2030-01-01T00:00:00Z
   nexus-router token new ci --scope run > ci.token
 
@@ -70,6 +70,9 @@ pub(super) struct NewArguments {
     /// The role that bounds its bearer further.
     #[arg(long, value_parser = role_parser())]
     role: Option<Role>,
+    /// The runs that its bearer sees; an administrator sees all.
+    #[arg(long, value_name = "RUNS", default_value = "own", value_parser = visibility_parser())]
+    sees: Visibility,
     /// When it stops being good: after a time such as 90d (m, h, d, w), or at one (RFC 3339).
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
@@ -99,6 +102,12 @@ fn scope_parser() -> impl clap::builder::TypedValueParser<Value = Scope> {
     let value = |scope: Scope| PossibleValue::new(scope.name()).help(scope.doc());
     PossibleValuesParser::new(Scope::ALL.map(value))
         .try_map(|name| Scope::from_name(&name).ok_or("there is no such scope"))
+}
+
+fn visibility_parser() -> impl clap::builder::TypedValueParser<Value = Visibility> {
+    let value = |sees: Visibility| PossibleValue::new(sees.name()).help(sees.doc());
+    PossibleValuesParser::new(Visibility::ALL.map(value))
+        .try_map(|name| Visibility::from_name(&name).ok_or("there is no such visibility"))
 }
 
 fn role_parser() -> impl clap::builder::TypedValueParser<Value = Role> {
@@ -134,7 +143,7 @@ impl Place {
 fn new(arguments: NewArguments, environment: &Environment) -> Result<Answer, Error> {
     let now = Clock::System.now();
     let expires_at = arguments.expires.as_deref().map(|text| expiry(text, now)).transpose()?;
-    let NewArguments { name, scope, role, place, .. } = arguments;
+    let NewArguments { name, scope, role, sees, place, .. } = arguments;
     if let (Scope::Admin, Some(role)) = (scope, role) {
         let role = role.name();
         return Err(Error::usage(
@@ -145,7 +154,8 @@ fn new(arguments: NewArguments, environment: &Environment) -> Result<Answer, Err
         ));
     }
     let file = place.file(environment)?;
-    let (token, text) = access::create(&file, &NewToken { name, scope, role, expires_at }, now)?;
+    let new = NewToken { name, scope, role, sees, expires_at };
+    let (token, text) = access::create(&file, &new, now)?;
     if let Err(error) = Output::new(environment).line(text.as_str()) {
         // Nobody has it, so nobody should be able to use it.
         access::revoke(&file, &token.id)?;
@@ -177,7 +187,7 @@ fn list(arguments: &ListArguments, environment: &Environment) -> Result<Answer, 
             tell("there are no tokens; nexus-router token new makes one");
         }
         Form::Human => {
-            let heading = ["NAME", "ID", "SCOPE", "ROLE", "CREATED", "EXPIRES"];
+            let heading = ["NAME", "ID", "SCOPE", "ROLE", "SEES", "CREATED", "EXPIRES"];
             let heading = heading.map(str::to_owned).to_vec();
             let rows = tokens.iter().map(|token| as_row(token, now));
             let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
@@ -187,6 +197,11 @@ fn list(arguments: &ListArguments, environment: &Environment) -> Result<Answer, 
         }
     }
     Ok(Answer::Yes)
+}
+
+/// Returns the runs that a token sees, whatever it was made with.
+fn sees(token: &Token) -> Visibility {
+    if token.scope.includes(Scope::Admin) { Visibility::All } else { token.sees }
 }
 
 fn as_row(token: &Token, now: Timestamp) -> Vec<String> {
@@ -200,6 +215,7 @@ fn as_row(token: &Token, now: Timestamp) -> Vec<String> {
         token.id.clone(),
         token.scope.name().to_owned(),
         token.role.map_or("-", Role::name).to_owned(),
+        sees(token).name().to_owned(),
         token.created_at.to_string(),
         expires,
     ]
@@ -211,6 +227,7 @@ fn as_json(token: &Token, now: Timestamp) -> Value {
     object.insert("name", token.name.as_str());
     object.insert("scope", token.scope.name());
     object.insert("role", token.role.map(Role::name));
+    object.insert("sees", sees(token).name());
     object.insert("created_at", token.created_at.to_string());
     object.insert("expires_at", token.expires_at.map(|end| end.to_string()));
     object.insert("expired", token.is_expired(now));

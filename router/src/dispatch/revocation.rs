@@ -1,15 +1,16 @@
 //! Revocation: the caller of a run is checked again before each step.
 
+use std::sync::Arc;
+
 use nexus_router_sdk::AdapterError;
 
 use super::{Execution, Surroundings};
-use crate::access::Scope;
 use crate::caller::{Caller, CheckedCaller, Revocation};
 use crate::event::Failure;
 use crate::request::Mode;
-use std::sync::Arc;
+use crate::scope::Scope;
 
-/// What a run knows about its caller.
+/// State of the caller of a run.
 #[derive(Debug, Default)]
 pub(super) struct CallerState {
     checked: CheckedCaller,
@@ -21,7 +22,7 @@ impl Execution {
     /// Checks the caller. A changed role or scope applies from here on.
     ///
     /// # Errors
-    /// When the token of the caller is no longer valid, or does not reach so far any more.
+    /// When the token of the caller is no longer valid, or its scope does not include the mode of the run.
     pub(super) fn check_caller(&mut self, around: &Surroundings) -> Result<(), Revocation> {
         if let Some(revoked) = &self.caller_state.revoked {
             return Err(revoked.clone());

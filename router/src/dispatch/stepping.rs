@@ -50,8 +50,8 @@ impl Execution {
         // A call that waited for its slot is decided again, by the rules and the caller of that moment.
         let (newer, caller_now);
         let (mut around, mut slot) = (around, None);
-        let asked = (caller.as_deref(), approval.as_ref());
-        let mut verdict = self.admit(around, checked, asked, (chosen, step));
+        let by = (caller.as_deref(), approval.as_ref());
+        let mut verdict = self.admit(around, checked, by, (chosen, step));
         if let Verdict::Call(permit) = &verdict {
             match around.host.take_seat(adapter_id) {
                 Ok(seat) => slot = Some(Ok(seat)),
@@ -63,8 +63,8 @@ impl Execution {
                         around = newer.as_deref().unwrap_or(around);
                         let checked = self.check_caller(around);
                         caller_now = self.origin.caller.clone();
-                        let asked = (caller_now.as_deref(), approval.as_ref());
-                        verdict = self.admit(around, checked, asked, (chosen, step));
+                        let by = (caller_now.as_deref(), approval.as_ref());
+                        verdict = self.admit(around, checked, by, (chosen, step));
                     }
                     slot = matches!(verdict, Verdict::Call(_)).then_some(waited);
                 }

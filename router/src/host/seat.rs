@@ -57,8 +57,8 @@ impl SeatQueue {
         given_up: &Notify,
     ) -> Result<CallSeat, (AdapterError, Duration)> {
         let Self { free, waits, limit } = self;
-        let asked = Instant::now();
-        let remaining = run.map(|end| end.saturating_duration_since(asked));
+        let since = Instant::now();
+        let remaining = run.map(|end| end.saturating_duration_since(since));
         let time = step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX));
         let not_called = serde_json::json!({ "called": false });
         let error = tokio::select! {
@@ -76,6 +76,6 @@ impl SeatQueue {
             }
             () = given_up.notified() => cancelled(),
         };
-        Err((error.details(not_called), asked.elapsed()))
+        Err((error.details(not_called), since.elapsed()))
     }
 }

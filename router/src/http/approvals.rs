@@ -25,6 +25,7 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let filter = ApprovalFilter {
         open,
         run_id: context.query("run_id").map(str::to_owned),
+        visible: context.bearer.visible_runs(),
         limit: runs::number(&context, "limit", 1..=1000)?.unwrap_or(50),
         offset: runs::number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
     };
@@ -45,7 +46,9 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
     context
         .blocking(|context| {
             let approval_id = context.param("approval_id");
-            let Some(approval) = context.service.store().approval(approval_id)? else {
+            let visible = context.bearer.visible_runs();
+            let found = context.service.store().approval_visible(approval_id, &visible)?;
+            let Some(approval) = found else {
                 let approval_id = approval_id.to_owned();
                 return Err(crate::router::Error::from(Refusal::Unknown { approval_id }).into());
             };

@@ -9,9 +9,11 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
+use crate::access::Visibility;
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
+use crate::store::VisibleRuns;
 
 /// Says that the process answers.
 pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
@@ -78,6 +80,11 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
 fn you(context: &Context) -> Object {
     let mut you = context.bearer.caller.to_json();
     you.insert("scope", context.bearer.scope().name());
+    let sees = match context.bearer.visible_runs() {
+        VisibleRuns::All => Visibility::All,
+        VisibleRuns::OfToken(_) => Visibility::Own,
+    };
+    you.insert("sees", sees.name());
     you
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -15,7 +14,7 @@ use tokio::sync::watch;
 use super::body::{Memory, Right};
 use super::guard::Context;
 use super::problem::Problem;
-use crate::caller::Caller;
+use crate::access::Bearer;
 use crate::event::Line;
 use crate::json::{self, Object};
 use crate::service::{Counted, Service};
@@ -40,12 +39,13 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         .stream()
         .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
     let committed = service.store().committed()?;
-    let (memory, caller) = (context.memory.clone(), Arc::clone(&context.bearer.caller));
+    let (memory, bearer) = (context.memory.clone(), context.bearer.clone());
     let begun = {
         let run_id = run_id.clone();
         context
             .ask(move |context| {
-                let tail = context.service.store().tail(&run_id, from)?;
+                let visible = context.bearer.visible_runs();
+                let tail = context.service.store().tail_visible(&run_id, from, &visible)?;
                 tail.ok_or_else(|| Problem::no_run(&run_id))
             })
             .await?
@@ -63,7 +63,7 @@ pub(super) async fn stream(context: Context) -> Result<Response, Problem> {
         over: false,
         last_look: false,
         memory,
-        caller,
+        bearer,
         right: None,
         _counted: counted,
     };
@@ -110,7 +110,7 @@ struct Follower {
     /// The daemon stops: what is there now is told, and then the stream ends.
     last_look: bool,
     memory: Memory,
-    caller: Arc<Caller>,
+    bearer: Bearer,
     /// The right to the memory of what is ready.
     right: Option<Right>,
     _counted: Counted,
@@ -144,10 +144,11 @@ impl Follower {
                 return None;
             }
             self.right = None;
-            // A stream is not better than the token that it was asked for with.
-            if self.last_look || !self.service.is_good(&self.caller) {
+            if self.last_look {
                 return None;
             }
+            // A stream is not better than the token that it was asked for with.
+            self.bearer = self.service.current_bearer(&self.bearer)?;
             self.last_look =
                 self.service.is_draining() && self.service.router().runs_in_flight() == 0;
             self.look().await?;
@@ -162,7 +163,8 @@ impl Follower {
         let (store, run_id, next) = (self.service.store().clone(), self.run_id.clone(), self.next);
         self.committed.mark_unchanged();
         let turn = self.service.turn().await;
-        let asked = move || (store.tail(&run_id, next), turn);
+        let visible = self.bearer.visible_runs();
+        let asked = move || (store.tail_visible(&run_id, next, &visible), turn);
         match tokio::task::spawn_blocking(asked).await {
             Ok((Ok(Some(tail)), turn)) => {
                 let bytes = tail.lines.iter().map(|(_, line)| line.len()).sum();

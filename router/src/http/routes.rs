@@ -186,7 +186,7 @@ pub const ROUTES: &[Route] = &[
             json(202, Some("run.response.v0.7"),
                 "The run is on disk and goes on, or waits for an approval; see Location and waiting.")],
         runs::submit),
-    route!("GET" "/v1/runs", READ, "listRuns", "Lists runs, the newest first.",
+    route!("GET" "/v1/runs", READ, "listRuns", "Lists the runs that the token sees, the newest first.",
         query: &[
             Query { name: "status", schema: r#"{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]}"#,
                 doc: "Only runs of this status." },
@@ -236,7 +236,7 @@ pub const ROUTES: &[Route] = &[
         takes: Payload::Bundle,
         gives: &[json(200, Some("import.response.v0.3"), "What came of it.")], runs::import),
     route!("GET" "/v1/approvals", READ, "listApprovals",
-        "Lists the approvals that runs wait for, or waited for, the newest first.",
+        "Lists the approvals that visible runs wait for, or waited for, the newest first.",
         query: &[
             Query { name: "state", schema: r#"{"type":"string","enum":["open","decided","all"],"default":"open"}"#,
                 doc: "Those that are waited for, those that are decided, or all." },

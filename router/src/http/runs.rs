@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
 use crate::router::{Accepted, Canceller, Fetch, Submission};
-use crate::store::{Filter, Log, Status};
+use crate::store::{Filter, Log, Status, VisibleRuns};
 
 /// The longest time that a caller may ask to wait.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -214,6 +214,7 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
         run_id: None,
         status,
         since: since.map(|since| since.to_string()),
+        visible: context.bearer.visible_runs(),
         limit: number(&context, "limit", 1..=1000)?.unwrap_or(50),
         offset: number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
     };
@@ -251,8 +252,9 @@ fn switch(context: &Context, name: &str, default: bool) -> Result<bool, Problem>
 }
 
 fn log(context: &Context) -> Result<Log, Problem> {
-    let run_id = context.param("run_id");
-    context.service.store().log(run_id)?.ok_or_else(|| Problem::no_run(run_id))
+    let (run_id, visible) = (context.param("run_id"), context.bearer.visible_runs());
+    let found = context.service.store().log_visible(run_id, &visible)?;
+    found.ok_or_else(|| Problem::no_run(run_id))
 }
 
 /// Returns a run as it is recorded; its own caller gets answers that are still held.
@@ -288,7 +290,9 @@ pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
         let name = Some(bearer.caller.name.as_str());
         cancelled = router.cancel_waiting(&run_id, name, may).await?;
     }
-    if cancelled == Some(false) {
+    let visible = bearer.visible_runs();
+    // A run that the caller does not see is answered like one that does not exist.
+    if cancelled == Some(false) && visible == VisibleRuns::All {
         context.require(Scope::Admin)?;
     }
     if cancelled == Some(true) {
@@ -300,7 +304,7 @@ pub(super) async fn cancel(context: Context) -> Result<Response, Problem> {
     }
     context
         .blocking(move |context| {
-            let found = context.service.store().find(&run_id)?;
+            let found = context.service.store().find_visible(&run_id, &visible)?;
             let record = found.ok_or_else(|| Problem::no_run(&run_id))?;
             let detail = match record.progress.status {
                 Status::Running => format!("run {run_id} is not carried out by this daemon"),

@@ -74,7 +74,7 @@ impl Handler {
     /// Says whether the caller is asked itself about a call that waits. Whoever asked for the call is, if the
     /// operator trusts clients to ask a person: an agent must not answer for one, whatever its token may.
     pub(super) fn may_decide(&self, asker: &Asker, owner: Option<&Caller>) -> bool {
-        let own = owner.is_some_and(|owner| *owner == *asker.bearer.caller);
+        let own = owner.is_some_and(|owner| owner.is_same(&asker.bearer.caller));
         match own {
             true => self.service().standing().law.approvals.by_caller,
             false => asker.bearer.may(Scope::Admin),

@@ -126,7 +126,11 @@ async fn leave(shared: Arc<Shared>, caller: Arc<Caller>, key: Key) {
         args.insert("uri", uri.as_str());
         let call = OneCall { goal: &goal, act, timeout: None, interaction: None };
         let Ok(request) = call.request(Mode::Apply, args, None) else { return };
-        let submission = Submission::from(request).by(Arc::clone(&caller));
+        let mut submission = Submission::from(request);
+        // After a revocation the router itself takes the subscription back.
+        if shared.service.is_good(&caller) {
+            submission = submission.by(Arc::clone(&caller));
+        }
         match shared.service.router().run(submission).await {
             Err(Error::Busy { .. }) => tokio::time::sleep(PAUSE).await,
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use rmcp::model::ErrorData;
 
-use super::{Handler, REFUSED, refused_with};
+use super::{Asker, Handler, REFUSED, refused_with};
 use crate::caller::Caller;
 use crate::store::{Error, Log, Store};
 
@@ -11,6 +11,16 @@ impl Handler {
     pub(super) async fn log(&self, run_id: &str) -> Result<Option<Log>, ErrorData> {
         let run_id = run_id.to_owned();
         self.read_store(move |store| store.log(&run_id)).await
+    }
+
+    /// Returns the record of a run that the caller sees.
+    pub(super) async fn log_of(
+        &self,
+        asker: &Asker,
+        run_id: &str,
+    ) -> Result<Option<Log>, ErrorData> {
+        let (run_id, visible) = (run_id.to_owned(), asker.bearer.visible_runs());
+        self.read_store(move |store| store.log_visible(&run_id, &visible)).await
     }
 
     /// Returns the run that has an idempotency key of a caller.

@@ -127,7 +127,7 @@ impl Handler {
             return Ok(());
         }
         // The call is made in the name of whoever asked for it, who alone can answer for it.
-        if found.owner.as_ref() != Some(&*asker.bearer.caller) {
+        if !found.is_of(asker) {
             return Err(no_task(task_id));
         }
         self.require(asker, Scope::Apply, "tasks/update")?;
@@ -142,7 +142,8 @@ impl Handler {
     ) -> Result<(), ErrorData> {
         // Whose task it is not learns nothing of it, whatever they may do.
         let found = self.find_task(asker, task_id).await?;
-        self.require(asker, Scope::Run, "tasks/cancel")?;
+        let needed = if found.is_of(asker) { Scope::Run } else { Scope::Admin };
+        self.require(asker, needed, "tasks/cancel")?;
         let run_id = &found.log.record.header.run_id;
         match self.stands(asker, &found, Outcome::of_log(&found.log)) {
             Stands::Working(_) | Stands::Waits(_) if found.waits() => {
@@ -230,15 +231,10 @@ impl Handler {
         }
     }
 
-    /// Finds a task of the caller; an administrator finds any.
+    /// Finds a task that the caller sees. Any other is answered like one that does not exist.
     async fn find_task(&self, asker: &Asker, task_id: &str) -> Result<Found, ErrorData> {
-        let mut log = self.log(task_id).await?.ok_or_else(|| no_task(task_id))?;
+        let mut log = self.log_of(asker, task_id).await?.ok_or_else(|| no_task(task_id))?;
         let owner = Recorded::read(&log).caller.as_ref().and_then(Caller::read);
-        let own = owner.as_ref() == Some(&*asker.bearer.caller);
-        if !own && !asker.bearer.may(Scope::Admin) {
-            // Who asks for a task of others learns nothing, not even that it is there.
-            return Err(no_task(task_id));
-        }
         let created_at = log.record.header.created_at.clone();
         let mut turn = 0;
         while asks(&log) {
@@ -300,6 +296,11 @@ impl Stands {
 }
 
 impl Found {
+    /// Returns true for a task of this caller.
+    fn is_of(&self, asker: &Asker) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.is_same(&asker.bearer.caller))
+    }
+
     /// Says whether it waits for a person.
     fn waits(&self) -> bool {
         self.log.record.waits

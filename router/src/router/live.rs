@@ -11,7 +11,7 @@ use crate::store::Header;
 #[derive(Debug)]
 pub(super) struct Entry {
     cancel: Arc<Cancel>,
-    /// Who asked for it. Nobody is known of a run that was left behind and taken up.
+    /// The caller, if it is known.
     caller: Option<Arc<Caller>>,
 }
 

@@ -8,6 +8,7 @@ use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::json::Object;
 use crate::router::{Answer, Decided, Decider, Error, Refusal};
+use crate::store::VisibleRuns;
 
 impl Service {
     /// Decides about an approval in the name of a bearer. Returns when the decision is on disk. What is refused
@@ -27,7 +28,11 @@ impl Service {
             token_id: bearer.caller.token_id.clone(),
             admin: bearer.scope().includes(Scope::Admin),
         };
-        let decided = match self.caller_gone(approval_id, answer).await? {
+        let refusal = match self.unseen(bearer, approval_id).await? {
+            Some(refusal) => Some(refusal),
+            None => self.caller_gone(approval_id, answer).await?,
+        };
+        let decided = match refusal {
             Some(refusal) => Err(refusal.into()),
             None => self.router().decide(approval_id, answer, &decider, reason).await,
         };
@@ -41,6 +46,23 @@ impl Service {
             self.inner.audit.record("approval.refused", payload);
         }
         decided
+    }
+
+    /// Answers for an approval of a run that the bearer does not see: as if it did not exist.
+    async fn unseen(&self, bearer: &Bearer, approval_id: &str) -> Result<Option<Refusal>, Error> {
+        let visible = bearer.visible_runs();
+        if visible == VisibleRuns::All {
+            return Ok(None);
+        }
+        let (store, wanted) = (self.store().clone(), approval_id.to_owned());
+        let found =
+            tokio::task::spawn_blocking(move || store.approval_visible(&wanted, &visible)).await;
+        match found {
+            Ok(Ok(Some(_))) => Ok(None),
+            Ok(Ok(None)) => Ok(Some(Refusal::Unknown { approval_id: approval_id.to_owned() })),
+            Ok(Err(error)) => Err(error.into()),
+            Err(error) => Err(Error::Threads(error.to_string())),
+        }
     }
 
     /// Says whether the call must not be approved because its caller could not ask for it any more.

@@ -3,11 +3,12 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Service, Standing};
-use crate::access::{Bearer, Token};
+use crate::access::{Bearer, Scope, Token, bounded_scope};
 use crate::app::full_text;
 use crate::caller::{Caller, Revocation, ValidCaller};
 use crate::clock::Clock;
 use crate::json::{Object, Value};
+use crate::role::Role;
 
 impl Service {
     /// Reads the tokens again if their file changed. What is wrong with the file is told once, not at
@@ -68,20 +69,28 @@ impl Service {
         if let Some(end) = token.expires_at.filter(|_| token.is_expired(Clock::System.now())) {
             return Err(Revocation { message: format!("the token of '{name}' expired at {end}") });
         }
-        let bearer = Self::bearer(&self.standing(), &token);
-        let changed = (*bearer.caller != *caller).then(|| Arc::unwrap_or_clone(bearer.caller));
+        let (role, scope) = Self::bounds(&self.standing(), &token);
+        let unchanged = (role, scope, &token.name) == (caller.role, caller.scope, name);
+        let changed = || Caller { name: token.name.clone(), role, scope, ..caller.clone() };
+        let changed = (!unchanged).then(changed);
         Ok(ValidCaller { changed, valid_until: token.expires_at })
     }
 
     /// Returns the bearer of a token, with the role that the configuration gives it.
     pub(super) fn bearer(standing: &Standing, token: &Token) -> Bearer {
+        let (role, scope) = Self::bounds(standing, token);
         let mut bearer = Bearer::from(token);
-        if let Some(entry) = standing.token(&token.name) {
-            // The configuration may give a role, and never take one away.
-            Arc::make_mut(&mut bearer.caller).role = entry.role.or(token.role);
-        }
-        // Whoever may change the configuration could lift its own role.
-        bearer.bounded()
+        let caller = Arc::make_mut(&mut bearer.caller);
+        (caller.role, caller.scope) = (role, scope);
+        bearer
+    }
+
+    /// Returns the role and the scope of a token.
+    fn bounds(standing: &Standing, token: &Token) -> (Option<Role>, Scope) {
+        // The configuration may give a role, and never take one away.
+        let configured = standing.token(&token.name).and_then(|entry| entry.role);
+        let role = configured.or(token.role);
+        (role, bounded_scope(token.scope, role))
     }
 
     /// Returns the bearer of a caller as it is now; none if its token is no longer valid.

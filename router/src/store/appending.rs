@@ -19,7 +19,8 @@ pub(super) fn append_one(
     counts: &mut Counts,
     begun: &mut Vec<Ticket>,
 ) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim, approvals, held, waits } = append;
+    let Append { ticket, header, progress, body, count, claim, caller, approvals, held, waits } =
+        append;
     let first = progress.events - count;
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
@@ -36,7 +37,9 @@ pub(super) fn append_one(
             refuse_taken_key(transaction, &claim.key, claim.request_digest.as_bytes())?;
         }
         // One more than the largest, which the attic does not have: what replaced it is larger.
-        run_no = inserts.run(&Row { run_no: None, header, progress, origin: None, owner })?;
+        let token_id = caller.as_ref().and_then(|caller| caller.token_id.as_deref());
+        let row = Row { run_no: None, header, progress, origin: None, owner, token_id };
+        run_no = inserts.run(&row)?;
         ticket.0.store(run_no, Ordering::Release);
         begun.push(ticket.clone());
         counts.add(progress.status);
@@ -108,8 +111,9 @@ mod tests {
             head: Digest::ZERO,
         };
         let (ticket, header) = (ticket.clone(), Arc::new(header));
-        let (body, claim, approvals, held) = ("{}\n".to_owned(), None, Vec::new(), Vec::new());
-        Append { ticket, header, progress, body, count: 1, claim, approvals, held, waits: false }
+        let (claim, caller, approvals, held) = (None, None, Vec::new(), Vec::new());
+        let (body, count, waits) = ("{}\n".to_owned(), 1, false);
+        Append { ticket, header, progress, body, count, claim, caller, approvals, held, waits }
     }
 
     #[test]

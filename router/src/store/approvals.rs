@@ -9,7 +9,7 @@ use super::owner::WAITING;
 use super::record::{ApprovalChange, Log};
 use super::rows::{Inserts, update_run};
 use super::schema::{self, Layout, MAX_EVENTS};
-use super::{Error, Orphan, Store, owner, reader};
+use super::{Error, Orphan, Store, VisibleRuns, owner, reader};
 use crate::approval::{Approval, Decision, Ruling};
 use crate::clock::Timestamp;
 use crate::digest::Digest;
@@ -33,6 +33,9 @@ macro_rules! select {
     };
 }
 
+/// The approval of an id, of a run of a token.
+const BY_ID_AND_TOKEN: &str = select!("approval_id = ?1 AND token_id = ?2");
+
 /// Which approvals to list.
 #[derive(Clone, Debug)]
 pub struct ApprovalFilter {
@@ -40,6 +43,8 @@ pub struct ApprovalFilter {
     pub open: Option<bool>,
     /// Only those of this run.
     pub run_id: Option<String>,
+    /// Only those of runs that the caller sees.
+    pub visible: VisibleRuns,
     /// At most so many.
     pub limit: usize,
     /// Without the first so many.
@@ -48,7 +53,8 @@ pub struct ApprovalFilter {
 
 impl Default for ApprovalFilter {
     fn default() -> Self {
-        Self { open: Some(true), run_id: None, limit: 50, offset: 0 }
+        let visible = VisibleRuns::All;
+        Self { open: Some(true), run_id: None, visible, limit: 50, offset: 0 }
     }
 }
 
@@ -109,6 +115,24 @@ impl Store {
         let approval_id = approval_id.to_owned();
         self.read_approvals(move |connection| {
             Ok(find(connection, &approval_id)?.map(|found| found.approval))
+        })
+    }
+
+    /// Finds an approval, if a caller sees its run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn approval_visible(
+        &self,
+        approval_id: &str,
+        visible: &VisibleRuns,
+    ) -> Result<Option<Approval>, Error> {
+        let VisibleRuns::OfToken(token_id) = visible else { return self.approval(approval_id) };
+        let ids = [approval_id.to_owned(), token_id.clone()];
+        self.read_approvals(move |connection| {
+            let mut query = connection.prepare_cached(BY_ID_AND_TOKEN)?;
+            let found = query.query_row(ids, |row| Ok(read(row))).optional()?.transpose()?;
+            Ok(found.map(|found| found.approval))
         })
     }
 
@@ -210,21 +234,33 @@ fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approva
         Some(_) => format!("{state} AND run_id = ?2"),
         None => format!("{state} AND ?2 IS NULL"),
     };
+    let token_id = filter.visible.token_id();
+    // A file of an older version has no tokens of runs.
+    let wanted = match token_id {
+        Some(_) => format!("{wanted} AND token_id = ?5"),
+        None => format!("{wanted} AND ?5 IS NULL"),
+    };
     let whole = select!("");
     let sql = format!("{whole}{wanted} ORDER BY approval_id DESC LIMIT ?3 OFFSET ?4");
     let mut query = connection.prepare_cached(&sql)?;
     let [limit, offset] =
         [filter.limit, filter.offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
-    let found =
-        query.query_map(params![WAITING, filter.run_id, limit, offset], |row| Ok(read(row)))?;
+    let found = query
+        .query_map(params![WAITING, filter.run_id, limit, offset, token_id], |row| Ok(read(row)))?;
     let mut approvals = Vec::new();
     for one in found {
         approvals.push(one??.approval);
     }
-    let sql = format!("SELECT count(*) FROM approvals JOIN runs USING (run_no) WHERE {wanted}");
+    // The numbers of the parameters are those of the list.
+    let sql = format!(
+        "SELECT count(*) FROM approvals JOIN runs USING (run_no) \
+         WHERE {wanted} AND ?3 IS NULL AND ?4 IS NULL"
+    );
     let total: i64 = connection
         .prepare_cached(&sql)?
-        .query_row(params![WAITING, filter.run_id], |row| row.get(0))?;
+        .query_row(params![WAITING, filter.run_id, None::<i64>, None::<i64>, token_id], |row| {
+            row.get(0)
+        })?;
     Ok((approvals, total.cast_unsigned()))
 }
 

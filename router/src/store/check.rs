@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::record::{Header, Status};
 use super::schema::{self, Layout, POSITION_BITS};
-use super::{Error, Store, approvals, audit, reader, run_records};
+use super::{Error, Store, approvals, audit, reader, run_records, visible};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line};
 
@@ -87,6 +87,8 @@ impl Store {
                 progress(health.runs, total.cast_unsigned());
             }
             let looked_at = numbers(connection, &mut health);
+            health.told(None, looked_at)?;
+            let looked_at = visible::check(connection, &mut health);
             health.told(None, looked_at)?;
             let looked_at = approvals::check(connection, &mut health);
             health.told(None, looked_at)?;

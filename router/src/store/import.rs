@@ -137,7 +137,7 @@ pub(super) fn insert(
     )?;
     let origin = Some(origin.as_str());
     let mut inserts = Inserts::new(transaction)?;
-    inserts.run(&Row { run_no: Some(run_no), header, progress, origin, owner })?;
+    inserts.run(&Row { run_no: Some(run_no), header, progress, origin, owner, token_id: None })?;
     counts.add(progress.status);
     let (mut first, mut start, mut count) = (0, 0, 0);
     let mut end = 0;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::owner::WAITING;
 use super::record::{Header, Log, Progress, RunRecord, Status, Tail};
 use super::schema::POSITION_BITS;
-use super::{Counted, Error, Filter, Listed, Listing};
+use super::{Counted, Error, Filter, Listed, Listing, visible};
 use crate::digest::Digest;
 
 /// Selects the columns that `record` reads.
@@ -20,6 +20,7 @@ macro_rules! select_run {
 }
 
 const BY_ID: &str = select_run!("run_id = ?1");
+pub(super) const BY_ID_AND_TOKEN: &str = select_run!("run_id = ?1 AND token_id = ?2");
 const BY_NUMBER: &str = select_run!("run_no = ?1");
 const EVENTS: &str =
     "SELECT body FROM segments WHERE segment_no >= ?1 AND segment_no < ?2 ORDER BY segment_no";
@@ -36,7 +37,7 @@ fn number(row: &Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
 
-fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
+pub(super) fn record(row: &Row<'_>) -> Result<(i64, RunRecord), rusqlite::Error> {
     let damaged = |column: usize, what: &str| {
         rusqlite::Error::InvalidColumnType(column, what.to_owned(), rusqlite::types::Type::Text)
     };
@@ -135,14 +136,11 @@ pub(super) fn tail(
 
 /// Lists runs, the newest first.
 pub(super) fn list(connection: &Connection, filter: &Filter) -> Result<Listing, Error> {
+    if let Some(token_id) = filter.visible.token_id() {
+        return visible::list(connection, filter, token_id);
+    }
     if let Some(run_id) = &filter.run_id {
-        let found = find(connection, run_id)?.map(|(_, record)| record);
-        let found = found.filter(|record| filter.admits(record));
-        let mut counted = Counted::default();
-        counted.add(found.as_ref().map(|record| record.progress.status), 1);
-        let runs = found.into_iter().skip(filter.offset).take(filter.limit);
-        let runs = runs.map(|record| Listed { record, log: None }).collect();
-        return Ok(Listing { runs, counted });
+        return Ok(list_one(find(connection, run_id)?.map(|(_, record)| record), filter));
     }
     let wanted: &[Status] = filter.status.as_ref().map_or(&Status::ALL, std::slice::from_ref);
     let mut counted = Counted::default();
@@ -159,6 +157,16 @@ pub(super) fn list(connection: &Connection, filter: &Filter) -> Result<Listing, 
         .map(|found| found.map(|(_, record)| Listed { record, log: None }))
         .collect::<Result<_, _>>()?;
     Ok(Listing { runs, counted })
+}
+
+/// Lists a run, if there is one that fits.
+pub(super) fn list_one(found: Option<RunRecord>, filter: &Filter) -> Listing {
+    let found = found.filter(|record| filter.admits(record));
+    let mut counted = Counted::default();
+    counted.add(found.as_ref().map(|record| record.progress.status), 1);
+    let runs = found.into_iter().skip(filter.offset).take(filter.limit);
+    let runs = runs.map(|record| Listed { record, log: None }).collect();
+    Listing { runs, counted }
 }
 
 fn newest_of(
@@ -202,7 +210,15 @@ pub(super) fn by_key(
 /// Tells how the questions are answered: each line is a query and the indexes it uses.
 pub(super) fn query_plans(connection: &Connection) -> Result<Vec<String>, Error> {
     let mut plans = Vec::new();
-    for (name, sql) in [("newest", NEWEST), ("by id", BY_ID), ("events", EVENTS)] {
+    let questions = [
+        ("newest", NEWEST),
+        ("newest of a token", visible::NEWEST_OF_TOKEN),
+        ("count of a token", visible::COUNT_OF_TOKEN),
+        ("by id", BY_ID),
+        ("by id and token", BY_ID_AND_TOKEN),
+        ("events", EVENTS),
+    ];
+    for (name, sql) in questions {
         let mut query = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
         let parameters: Vec<String> =
             (0..query.parameter_count()).map(|_| "1".to_owned()).collect();

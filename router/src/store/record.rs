@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicI64;
 
 use super::HeldAnswer;
 use crate::approval::Ruling;
+use crate::caller::Caller;
 use crate::digest::Digest;
 
 /// Whether a run is over, and how.
@@ -148,6 +149,8 @@ pub struct Append {
     pub count: u64,
     /// The idempotency key, with the first events of a run.
     pub claim: Option<Claim>,
+    /// The caller, with the first events of a run. It sees the run by its token.
+    pub caller: Option<Arc<Caller>>,
     /// What these events say of approvals.
     pub approvals: Vec<ApprovalChange>,
     /// Answers of these events that are held for the caller of the run.

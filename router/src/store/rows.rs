@@ -39,6 +39,8 @@ pub(super) struct Row<'a> {
     pub(super) progress: &'a Progress,
     pub(super) origin: Option<&'a str>,
     pub(super) owner: Option<i64>,
+    /// The token with which it was started.
+    pub(super) token_id: Option<&'a str>,
 }
 
 /// The statements that insert, looked up once for all the rows of a transaction.
@@ -51,8 +53,9 @@ impl<'t> Inserts<'t> {
     pub(super) fn new(transaction: &'t Transaction<'_>) -> Result<Self, Error> {
         let run = transaction.prepare_cached(
             "INSERT INTO runs (run_no, run_id, mode, goal, status, created_at, steps_planned, \
-             steps_executed, tools_used, outcome, last_failure_reason, events, head, origin, owner) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             steps_executed, tools_used, outcome, last_failure_reason, events, head, origin, owner, \
+             token_id) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?;
         let segment = transaction.prepare_cached("INSERT INTO segments VALUES (?1, ?2, ?3)")?;
         Ok(Self { run, segment })
@@ -60,7 +63,7 @@ impl<'t> Inserts<'t> {
 
     /// Inserts a run, and returns its number.
     pub(super) fn run(&mut self, row: &Row<'_>) -> Result<i64, Error> {
-        let Row { run_no, header, progress, origin, owner } = row;
+        let Row { run_no, header, progress, origin, owner, token_id } = row;
         Ok(self.run.insert(params![
             run_no,
             header.run_id,
@@ -77,6 +80,7 @@ impl<'t> Inserts<'t> {
             &progress.head.as_bytes()[..],
             origin,
             owner,
+            token_id,
         ])?)
     }
 

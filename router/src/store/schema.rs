@@ -256,10 +256,33 @@ CREATE TRIGGER seals_are_not_removed BEFORE DELETE ON seals
 BEGIN SELECT raise(ABORT, 'seals are append-only'); END;
 ";
 
-/// Callers: the token of each run, answers held for their caller, and the identity of the store.
-const VERSION_6: &str = "
+/// Returns the token of a run as its first event has it. A damaged event has none.
+macro_rules! token_of_log {
+    () => {
+        "(SELECT CASE WHEN json_valid(line) THEN line ->> '$.payload.caller.token_id' END \
+         FROM (SELECT substr(body, 1, instr(body, char(10)) - 1) AS line FROM segments \
+         WHERE segment_no = runs.run_no << 24))"
+    };
+}
+
+/// The token of a run as its first event has it.
+pub(super) const TOKEN_OF_LOG: &str = token_of_log!();
+
+/// Callers: the token of each run, answers held for their caller, and the identity of the store. The tokens of runs
+/// that are there are read from their logs, in one pass.
+const VERSION_6: &str = concat!(
+    "
 ALTER TABLE runs ADD COLUMN token_id TEXT;
-CREATE INDEX runs_by_token ON runs (token_id, run_no) WHERE token_id IS NOT NULL;
+CREATE INDEX runs_by_token ON runs (token_id, status, created_at) WHERE token_id IS NOT NULL;
+DROP TRIGGER runs_keep_what_they_are;
+UPDATE runs SET token_id = ",
+    token_of_log!(),
+    " WHERE origin IS NULL;
+CREATE TRIGGER runs_keep_what_they_are BEFORE UPDATE ON runs
+WHEN OLD.status != 'RUNNING' OR OLD.run_no != NEW.run_no OR OLD.run_id != NEW.run_id
+    OR OLD.mode != NEW.mode OR OLD.goal != NEW.goal OR OLD.created_at != NEW.created_at
+    OR OLD.origin IS NOT NEW.origin OR OLD.events > NEW.events OR OLD.token_id IS NOT NEW.token_id
+BEGIN SELECT raise(ABORT, 'a run keeps what it is, and ends once'); END;
 
 -- Encrypted; removed when fetched or expired.
 CREATE TABLE held_answers (
@@ -278,7 +301,8 @@ CREATE TABLE identity (
     inode INTEGER NOT NULL,
     born TEXT NOT NULL
 ) STRICT;
-";
+"
+);
 
 /// Says what a file is, without changing it.
 pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
@@ -358,4 +382,45 @@ pub(super) fn texts(connection: &Connection) -> Result<BTreeMap<String, String>,
         .prepare("SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql NOT NULL")?;
     let texts = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(texts.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Inserts a run as version 5 has it.
+    fn insert(transaction: &Transaction<'_>, run_no: i64, origin: Option<&str>, line: &str) {
+        let run = "INSERT INTO runs VALUES (?1, 'r' || ?1, 'apply', 'g', 'COMPLETED', 't', 0, 0, '[]', \
+                   'ok', NULL, 1, x'00', ?2, NULL)";
+        transaction.execute(run, rusqlite::params![run_no, origin]).unwrap();
+        let segment = "INSERT INTO segments VALUES (?1 << 24, 1, ?2)";
+        let body = format!("{line}\n");
+        transaction.execute(segment, rusqlite::params![run_no, body]).unwrap();
+    }
+
+    #[test]
+    fn version_6_reads_the_tokens_of_runs_from_their_logs() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let transaction = connection.transaction().unwrap();
+        make(&transaction, 5).unwrap();
+        let by = r#"{"payload":{"caller":{"name":"ci","token_id":"abc"}}}"#;
+        let local = r#"{"payload":{"caller":{"name":"local"}}}"#;
+        for (run_no, origin, line) in [
+            (1, None, by),
+            (2, None, local),
+            (3, Some("{}"), by),
+            (4, None, "{\"payload\": damaged"),
+            (5, None, by),
+        ] {
+            insert(&transaction, run_no, origin, line);
+        }
+        migrate(&transaction, 5).unwrap();
+        let mut query = transaction.prepare("SELECT token_id FROM runs ORDER BY run_no").unwrap();
+        let tokens = query.query_map([], |row| row.get::<_, Option<String>>(0)).unwrap();
+        let tokens: Vec<Option<String>> = tokens.map(Result::unwrap).collect();
+        let tokens: Vec<Option<&str>> = tokens.iter().map(Option::as_deref).collect();
+        assert_eq!(tokens, [Some("abc"), None, None, None, Some("abc")]);
+        let stolen = transaction.execute("UPDATE runs SET token_id = 'xyz' WHERE run_no = 1", []);
+        assert!(stolen.is_err(), "the trigger guards the token");
+    }
 }

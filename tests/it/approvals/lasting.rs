@@ -101,6 +101,7 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
         body,
         count: count as u64,
         claim: None,
+        caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
         waits: false,

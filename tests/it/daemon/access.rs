@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_router::access::{self, NewToken, Scope};
+use nexus_router::access::{self, NewToken, Scope, Visibility};
 use nexus_router::clock::{Clock, Timestamp};
 use nexus_router::http::{Access, ROUTES, Route};
 use nexus_router::role::Role;
@@ -19,7 +19,13 @@ fn path(route: &Route) -> String {
 
 fn expired(name: &str) -> NewToken {
     let expires_at = Some(Timestamp::from_millis(Clock::System.now().as_millis() - 1));
-    NewToken { name: name.to_owned(), scope: Scope::Admin, role: None, expires_at }
+    NewToken {
+        name: name.to_owned(),
+        scope: Scope::Admin,
+        role: None,
+        sees: Visibility::Own,
+        expires_at,
+    }
 }
 
 #[test]
@@ -141,7 +147,13 @@ fn a_role_takes_the_administration_away() {
     stage.token("configured", Scope::Admin);
     let role = Some(Role::Scout);
     let name = "made".to_owned();
-    stage.token_as(NewToken { name, scope: Scope::Admin, role, expires_at: None });
+    stage.token_as(NewToken {
+        name,
+        scope: Scope::Admin,
+        role,
+        sees: Visibility::Own,
+        expires_at: None,
+    });
     let daemon = stage.start(&[]);
     for name in ["configured", "made"] {
         daemon.ask("POST", "/v1/reload").by(name).refused(403, "SCOPE_MISSING");
@@ -305,7 +317,7 @@ fn only_known_hosts_and_origins_are_let_in() {
 fn without_tokens_everybody_is_the_administrator() {
     let daemon = Stage::bare(ADAPTERS).start(&["--no-tokens"]);
     let you = daemon.get("/v1/status").by_nobody().ok();
-    assert_eq!(you["you"], json!({ "name": "local", "scope": "admin" }));
+    assert_eq!(you["you"], json!({ "name": "local", "scope": "admin", "sees": "all" }));
     for route in ROUTES {
         let status = daemon.ask(route.method, &path(route)).by_nobody().send().status;
         assert!(![401, 403].contains(&status), "{route:?}: {status}");

@@ -63,6 +63,7 @@ fn with_tools() -> Daemon {
         name: "scout".to_owned(),
         scope: Scope::Apply,
         role: Some(Role::Scout),
+        sees: nexus_router::access::Visibility::Own,
         expires_at: None,
     });
     stage.start(&[])

@@ -1,5 +1,6 @@
 //! Runs over HTTP: submitted, waited for or not, sent again, cancelled, listed, moved.
 
+use nexus_router::access::{Scope, Visibility};
 use serde_json::json;
 
 use super::support::{ADAPTERS, Daemon, Stage, plan, until};
@@ -230,12 +231,15 @@ fn runs_are_cancelled_while_they_are_under_way() {
 
 #[test]
 fn only_its_own_caller_and_an_administrator_cancel_a_run() {
-    let daemon = Daemon::usual();
+    let mut stage = Stage::new(ADAPTERS);
+    stage.token_seeing("observer", Scope::Run, Visibility::All);
+    let daemon = stage.start(&[]);
     let hold = || daemon.post("/v1/runs?wait=false", &plan("many", "t", "hold")).by("apply");
     let cancel = |run_id: &str| daemon.post(&format!("/v1/runs/{run_id}/cancel"), &json!({}));
     for name in ["apply", "admin"] {
         let run_id = hold().send().run_id();
-        cancel(&run_id).by("run").refused(403, "SCOPE_MISSING");
+        cancel(&run_id).by("run").refused(404, "RUN_NOT_FOUND");
+        cancel(&run_id).by("observer").refused(403, "SCOPE_MISSING");
         assert_eq!(daemon.get(&format!("/v1/runs/{run_id}")).ok()["status"], "RUNNING");
         assert_eq!(cancel(&run_id).by(name).send().status, 202);
         assert_eq!(daemon.ended(&run_id)["results"][0]["error"]["code"], "CANCELLED");
@@ -243,7 +247,7 @@ fn only_its_own_caller_and_an_administrator_cancel_a_run() {
         assert_eq!(event["kind"], "run.cancelled");
         assert_eq!(event["payload"], json!({ "run_id": run_id, "name": name }));
     }
-    daemon.audited(|event| event["payload"]["name"] == "run");
+    daemon.audited(|event| event["payload"]["name"] == "observer");
     let open = Stage::bare(ADAPTERS).start(&["--no-tokens"]);
     let held = open.post("/v1/runs?wait=false", &plan("many", "t", "hold")).by_nobody();
     let run_id = held.send().run_id();

@@ -1,5 +1,6 @@
 //! Approvals through the daemon's doors: HTTP and the command line, by every token, across reloads and kills.
 
+use nexus_router::access::{Scope, Visibility};
 use nexus_router::clock::Clock;
 use nexus_router::store::{Status, Store};
 use serde_json::{Value, json};
@@ -10,7 +11,8 @@ use crate::support::Run;
 
 /// A stage on which calls of the tool `risk` wait for a person; each call leaves a trace.
 fn stage(more: &str) -> Stage {
-    let stage = Stage::new("");
+    let mut stage = Stage::new("");
+    stage.token_seeing("observer", Scope::Run, Visibility::All);
     stage.configure(&config(&stage, "it is risky", more));
     stage
 }
@@ -139,7 +141,8 @@ fn tools_wait_and_runs_that_wait_are_cancelled() {
 
     let (run_id, approval_id) = waits(&daemon, "apply");
     let cancel = format!("/v1/runs/{run_id}/cancel");
-    daemon.ask("POST", &cancel).by("run").refused(403, "SCOPE_MISSING");
+    daemon.ask("POST", &cancel).by("run").refused(404, "RUN_NOT_FOUND");
+    daemon.ask("POST", &cancel).by("observer").refused(403, "SCOPE_MISSING");
     assert_eq!(daemon.ask("POST", &cancel).by("apply").send().status, 202);
     assert_eq!(daemon.ended(&run_id)["reason"], "cancelled");
     let approval = daemon.get(&format!("/v1/approvals/{approval_id}")).ok();
@@ -157,7 +160,8 @@ fn only_who_may_decides() {
         let ask = daemon.ask("POST", &path(&approval_id, verb));
         ask.clone().by_nobody().refused(401, "TOKEN_MISSING");
         ask.clone().by("read").refused(403, "SCOPE_MISSING");
-        ask.clone().by("run").refused(403, "APPROVAL_NOT_YOURS");
+        ask.clone().by("run").refused(404, "APPROVAL_UNKNOWN");
+        ask.clone().by("observer").refused(403, "APPROVAL_NOT_YOURS");
         ask.by("apply").refused(403, "APPROVAL_OWN_CALL");
     }
     assert_eq!((calls(&daemon), &daemon.get("/v1/approvals").ok()["total"]), (0, &json!(1)));
@@ -165,7 +169,8 @@ fn only_who_may_decides() {
     let more = "[policy.approvals]\nby_caller = true\n";
     daemon.stage.configure(&config(&daemon.stage, "it is risky", more));
     daemon.ask("POST", "/v1/reload").ok();
-    daemon.ask("POST", &path(&approval_id, "approve")).by("run").refused(403, "APPROVAL_NOT_YOURS");
+    let approve = daemon.ask("POST", &path(&approval_id, "approve"));
+    approve.by("observer").refused(403, "APPROVAL_NOT_YOURS");
     daemon.ask("POST", &path(&approval_id, "approve")).by("apply").ok();
     assert_eq!((daemon.ended(&run_id)["status"].as_str(), calls(&daemon)), (Some("COMPLETED"), 1));
 }

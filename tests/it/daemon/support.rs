@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use nexus_router::access::{self, NewToken, Scope};
+use nexus_router::access::{self, NewToken, Scope, Visibility};
 use nexus_router::clock::Clock;
 use serde_json::{Value, json};
 
@@ -58,7 +58,9 @@ impl Stage {
     pub fn new(config: &str) -> Self {
         let mut stage = Self::bare(config);
         for scope in Scope::ALL {
-            stage.token(scope.name(), scope);
+            // Tests look at the runs of all callers with it.
+            let sees = if scope == Scope::Read { Visibility::All } else { Visibility::Own };
+            stage.token_seeing(scope.name(), scope, sees);
         }
         stage
     }
@@ -79,7 +81,13 @@ impl Stage {
     }
 
     pub fn token(&mut self, name: &str, scope: Scope) {
-        self.token_as(NewToken { name: name.to_owned(), scope, role: None, expires_at: None });
+        self.token_seeing(name, scope, Visibility::Own);
+    }
+
+    /// Makes a token that sees the given runs.
+    pub fn token_seeing(&mut self, name: &str, scope: Scope, sees: Visibility) {
+        let name = name.to_owned();
+        self.token_as(NewToken { name, scope, role: None, sees, expires_at: None });
     }
 
     pub fn token_as(&mut self, new: NewToken) {

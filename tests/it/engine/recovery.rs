@@ -40,6 +40,7 @@ pub fn cut(log: &Log, count: usize, path: &std::path::Path) {
         body,
         count: count as u64,
         claim: None,
+        caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
         waits: false,

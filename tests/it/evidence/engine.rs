@@ -94,6 +94,7 @@ fn stage() -> Stage {
             name: role.name().to_owned(),
             scope: Scope::Apply,
             role: Some(role),
+            sees: nexus_router::access::Visibility::Own,
             expires_at: None,
         });
     }

@@ -347,6 +347,7 @@ fn commits_are_counted_and_timed() {
         body: log.bodies.concat(),
         count: log.record.progress.events,
         claim: None,
+        caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
         waits: false,

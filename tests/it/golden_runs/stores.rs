@@ -315,6 +315,7 @@ fn filter(request: &Value) -> Filter {
         since: text("since"),
         limit: number("limit", 50),
         offset: number("offset", 0),
+        ..Filter::default()
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn inspect(app: &App, request: Value) -> Result<Value, Error> {
         since: request.since,
         limit: count(request.limit),
         offset: count(request.offset),
+        ..Filter::default()
     };
     let store = app.reader_at(&request.db_path)?;
     Ok(inspect::inspect(&store, &filter)?.to_json())

@@ -37,6 +37,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         since: arguments.since.map(|moment| moment.to_string()),
         limit: usize::from(arguments.limit),
         offset: arguments.offset,
+        ..Filter::default()
     };
     let store = arguments.store.app(environment)?.reader()?;
     let inspection = inspect(&store, &filter)?;
