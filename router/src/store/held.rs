@@ -145,11 +145,9 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Scope;
 
-    fn caller(token_id: Option<&str>) -> Caller {
-        let token_id = token_id.map(str::to_owned);
-        Caller { name: "ci".to_owned(), token_id, role: None, scope: Scope::Apply }
+    fn caller(token_id: &str) -> Caller {
+        Caller { token_id: Some(token_id.to_owned()), ..Caller::local() }
     }
 
     fn hold(store: &Store, run_id: &str, caller: Option<&Caller>, now: Timestamp) {
@@ -169,13 +167,13 @@ mod tests {
     #[test]
     fn only_the_caller_reads_a_held_answer() {
         let store = Store::in_memory().unwrap();
-        let (now, one, other) = (Clock::System.now(), caller(Some("t1")), caller(Some("t2")));
+        let (now, one, other) = (Clock::System.now(), caller("t1"), caller("t2"));
         hold(&store, "a", Some(&one), now);
         let read = |run_id: &str, caller: Option<&Caller>| {
             store.held_answers(run_id, caller, now).unwrap().len()
         };
         assert_eq!(read("a", Some(&one)), 1);
-        for stranger in [None, Some(&other), Some(&caller(None)), Some(&Caller::local())] {
+        for stranger in [None, Some(&other), Some(&Caller::local())] {
             assert_eq!(read("a", stranger), 0, "{stranger:?}");
         }
         assert_eq!(read("b", Some(&one)), 0);

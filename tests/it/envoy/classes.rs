@@ -14,7 +14,9 @@ fn a_program_runs_and_its_evidence_says_what_it_was() {
     let run = stage.run(&[json!({ "tool": "test_exec", "args": args })]);
     let output = &run["results"][0]["output"];
     let keys: Vec<&String> = output.as_object().unwrap().keys().collect();
-    assert_eq!(keys.len(), 10, "the nine of the role and the router's adapter_id: {output}");
+    assert_eq!(keys.len(), 9, "the nine of the role: {output}");
+    assert_eq!(run["results"][0]["error"]["code"], "NONZERO_EXIT", "{run}");
+    assert_eq!((&run["status"], &run["reason"]), (&json!("FAILED"), &json!("step_failed")));
     assert_eq!((&output["ok"], &output["exit_code"]), (&json!(false), &json!(3)));
     assert_eq!(output["stdout"], "given");
     let told = format!("hello {}\n", stage.workspace("src").display());

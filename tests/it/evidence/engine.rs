@@ -254,7 +254,8 @@ fn a_step_in_a_role_leaves_evidence_and_so_does_what_is_refused() {
     assert_eq!(spec["cmd_argv"], json!(["echo", "greeter", "hello"]));
     let output = read(&task.join("step-1/outputs/parsed.json"));
     assert_eq!(output["result"]["args"], json!({ "name": "Ada" }));
-    assert_eq!(output["result"].get("adapter_id"), None, "that is the router's own word");
+    assert_eq!(output["result"].get("adapter_id"), None, "the router adds nothing");
+    assert_eq!(run["results"][0]["output"].get("adapter_id"), None, "{run}");
     let summary = read(&task.join("step-1/run_summary.json"));
     assert_eq!((&summary["outcome"], &summary["reason"]), (&json!("SUCCEEDED"), &json!("ok")));
     let spec_sha256 = summary["spec_sha256"].as_str().unwrap();
@@ -303,9 +304,15 @@ fn an_output_that_is_not_that_of_its_role_fails_closed_with_evidence() {
         let output = read(&step.join("outputs/parsed.json"));
         match refused {
             None => {
-                assert_eq!(run["status"], "COMPLETED", "{run}");
-                let outcome = if method == "good" { "SUCCEEDED" } else { "FAILED" };
-                assert_eq!(summary["outcome"], outcome);
+                let (status, outcome, code) = match method {
+                    "good" => ("COMPLETED", "SUCCEEDED", Value::Null),
+                    _ => ("FAILED", "FAILED", json!("ROLE_FAILED")),
+                };
+                assert_eq!((&run["status"], &summary["outcome"]), (&json!(status), &json!(outcome)));
+                assert_eq!(run["results"][0]["error"]["code"], code, "{run}");
+                let whole = &run["results"][0]["output"];
+                assert_eq!(whole["result"], json!({ "answer": "x", "latency_ms": 12 }), "{run}");
+                assert_eq!(whole["sources"][0]["url"], "https://b.example/", "as the adapter gave it");
                 assert_eq!(output["result"], json!({ "answer": "x" }), "what varies is removed");
                 assert_eq!(output["sources"][0]["url"], "https://a.example/");
                 let removed = read(&step.join("volatile/removed.json"));

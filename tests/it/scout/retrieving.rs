@@ -112,6 +112,8 @@ fn a_document_is_retrieved_by_the_router_and_the_log_of_that_is_sealed() {
     let volatile: Value = serde_json::from_str(volatile.trim_end()).unwrap();
     assert_eq!(volatile["removed"], json!(["/meta/served", "/request_id"]));
     assert_eq!(volatile["removed_count"], 2);
+    let values = volatile["removed_values"].as_object().unwrap();
+    assert!(values.len() == 2 && values.values().all(|value| !value.is_null()), "{volatile}");
     assert!(volatile["duration_us"].as_u64().unwrap() > 0);
     assert_genuine(&daemon);
 }
@@ -167,8 +169,15 @@ fn a_search_gives_sources_by_rank_and_data_is_looked_up() {
         broker_log(&daemon, &search).iter().map(|line| line["type"].clone()).collect();
     assert_eq!(kinds, ["sources", "retrieve"]);
     let data = run(&daemon, "scout", "data_lookup", json!({}));
-    let rows = json!({ "data": { "rows": [[1, "a"], [2, "b"]] } });
-    assert_eq!(data["results"][0]["output"]["result"], rows, "what is volatile is taken out");
+    let rows = json!({ "data": { "rows": [[1, "a"], [2, "b"]], "created_at": 2 } });
+    assert_eq!(data["results"][0]["output"]["result"], rows, "the caller's answer is whole");
+    let step = evidence(&daemon, &data);
+    let sealed = std::fs::read(step.join("outputs/parsed.json")).unwrap();
+    let sealed: Value = serde_json::from_slice(&sealed).unwrap();
+    assert_eq!(sealed["result"], json!({ "data": { "rows": [[1, "a"], [2, "b"]] } }));
+    let removed = std::fs::read(step.join("volatile/removed.json")).unwrap();
+    let removed: Value = serde_json::from_slice(&removed).unwrap();
+    assert_eq!(removed["/result/data/created_at"], 2);
     assert_genuine(&daemon);
 }
 
