@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::version::rule_object;
 use super::{CatalogueState, Law};
-use crate::config::{AdapterEntry, ConfigFile, Effect, PolicyDefault};
-use crate::json::{self, Object, Value};
-use crate::role::Role;
+use crate::config::{AdapterEntry, Annotation, ConfigFile, Effect, Pattern, PolicyDefault, Rule};
+use crate::json::{Object, Value};
+use crate::role::{ActionClass, Role};
 
 /// Everything that a configuration permits, as texts that can be compared.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,10 +50,7 @@ impl Permissions {
     /// Takes the permissions of a configuration and of the law that was made of it.
     #[must_use]
     pub fn of(config: &ConfigFile, law: &Law) -> Self {
-        let rules = law
-            .rules
-            .iter()
-            .map(|rule| (rule.effect, json::to_compact(&Value::Object(rule_object(rule)))));
+        let rules = law.rules.iter().map(|rule| (rule.effect, shown(rule)));
         let mut entries = BTreeSet::new();
         entries.extend(offers(law).into_iter().map(|offer| ("offer", offer)));
         for entry in &config.adapters {
@@ -137,6 +133,26 @@ impl Permissions {
     }
 }
 
+/// Returns a rule for people. The name of a token stands behind `by`: text behind `token` looks like a secret.
+fn shown(rule: &Rule) -> String {
+    let keys = [
+        ("adapter", rule.adapter.as_ref().map(Pattern::as_str)),
+        ("tool", rule.tool.as_ref().map(Pattern::as_str)),
+        ("method", rule.method.as_ref().map(Pattern::as_str)),
+        ("by", rule.token.as_ref().map(Pattern::as_str)),
+        ("action_class", rule.action_class.map(ActionClass::name)),
+        ("annotation", rule.annotation.map(Annotation::name)),
+        ("reason", rule.reason.as_deref()),
+    ];
+    let mut text = rule.effect.name().to_owned();
+    for (key, value) in keys {
+        if let Some(value) = value {
+            text.push_str(&format!(" {key} {value:?}"));
+        }
+    }
+    text
+}
+
 /// Returns the items of a list that another one has less often.
 fn missing<T: Clone + PartialEq>(items: &[T], from: &[T]) -> Vec<T> {
     let mut left: Vec<&T> = from.iter().collect();
@@ -210,7 +226,7 @@ mod tests {
         changes.into_iter().map(told).collect()
     }
 
-    const DENY: &str = "[[policy.rules]]\neffect = 'deny'\ntool = 'x'\n";
+    const DENY: &str = "[[policy.rules]]\neffect = 'deny'\ntool = 'x'\ntoken = 'ci'\n";
     const ALLOW: &str = "[[policy.rules]]\neffect = 'allow'\ntool = 'y'\n";
 
     #[test]
@@ -220,13 +236,13 @@ mod tests {
         assert_eq!(told(&both, &both), Vec::<String>::new());
         let lost = told(&both, &none);
         assert_eq!(lost.len(), 2, "{lost:?}");
-        assert!(lost[0].starts_with("+ rule removed ") && lost[0].contains("\"deny\""), "{lost:?}");
         assert!(
-            lost[1].starts_with("- rule removed ") && lost[1].contains("\"allow\""),
+            lost[0].starts_with("+ rule removed ") && lost[0].contains("deny tool \"x\" by \"ci\""),
             "{lost:?}"
         );
+        assert!(lost[1].starts_with("- rule removed ") && lost[1].contains("allow"), "{lost:?}");
         let won = told(&none, &both);
-        assert!(won[0].starts_with("+ rule added ") && won[0].contains("\"allow\""), "{won:?}");
+        assert!(won[0].starts_with("+ rule added ") && won[0].contains("allow"), "{won:?}");
         let turned = permissions(&format!("{ALLOW}{DENY}"), &[]);
         assert_eq!(told(&both, &turned), ["+ rule changed order of the rules"]);
         let twice = permissions(&format!("{DENY}{DENY}{ALLOW}"), &[]);

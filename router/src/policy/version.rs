@@ -90,11 +90,6 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 fn rule(rule: &Rule) -> Value {
-    rule_object(rule).into()
-}
-
-/// Returns a rule with all its keys.
-pub(super) fn rule_object(rule: &Rule) -> Object {
     let mut object = Object::new();
     object.insert("effect", rule.effect.name());
     let patterns = [
@@ -109,7 +104,7 @@ pub(super) fn rule_object(rule: &Rule) -> Object {
     object.insert("action_class", rule.action_class.map(ActionClass::name));
     object.insert("annotation", rule.annotation.map(Annotation::name));
     object.insert("reason", rule.reason.as_deref());
-    object
+    object.into()
 }
 
 /// Returns everything that is offered. Tools are left out: the names of operations have them.

@@ -8,8 +8,10 @@ use crate::config::ConfigFile;
 use crate::json::{Object, Value};
 use crate::policy::{PermissionChange, Permissions};
 
-/// The most changes that one record lists.
-const LISTED: usize = 200;
+/// The most bytes of the changes that one record lists: less than an audit event may have.
+const LISTED_BYTES: usize = 8 * 1024;
+/// The most characters of the subject of one change.
+const SUBJECT_CHARS: usize = 500;
 
 /// Last change of the configuration, with the permissions that it changed.
 #[derive(Clone, Debug)]
@@ -80,6 +82,34 @@ impl Service {
     }
 }
 
+/// Lists the first changes, as many as fit into a record.
 fn listed(changes: &[PermissionChange]) -> Vec<Value> {
-    changes.iter().take(LISTED).map(PermissionChange::to_json).collect()
+    let mut bytes = 0;
+    let shortened = changes.iter().map(|change| PermissionChange {
+        subject: change.subject.chars().take(SUBJECT_CHARS).collect(),
+        ..change.clone()
+    });
+    let fits = |change: &PermissionChange| {
+        bytes += change.subject.len() + 80;
+        bytes <= LISTED_BYTES
+    };
+    shortened.take_while(fits).map(|change| change.to_json()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_of_changes_are_cut() {
+        let change = |length: usize| PermissionChange {
+            area: "offer",
+            change: "added",
+            subject: "x".repeat(length),
+            widens: true,
+        };
+        assert_eq!(listed(&[change(3), change(3)]).len(), 2);
+        let text = crate::json::to_compact(&Value::Array(listed(&vec![change(10_000); 1000])));
+        assert!(text.len() > 4096 && text.len() < 16 * 1024, "{}", text.len());
+    }
 }
