@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Span};
 use super::asking::begun_without_asking;
 use super::attesting::{ROLE_OUTPUT, confinement};
 use super::retrieving::Retrieving;
+use super::simulation::simulation;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::config::Outputs;
 use crate::envoy;
@@ -79,8 +80,15 @@ impl Execution {
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
         let mut case = None;
         let (answer, time, how) = match verdict {
-            Verdict::Simulate { asks } => {
+            Verdict::Simulate { asks, call: None } => {
                 (Ok(simulation(adapter_id, call, asks)), Duration::ZERO, "simulated")
+            }
+            Verdict::Simulate { call: Some(permit), .. } => {
+                let otherwise = simulation(adapter_id, call, false);
+                let simulated = self.simulate(around, permit, (step, otherwise), index, end);
+                let (answer, time) = Box::pin(simulated).await?;
+                let how = if answer.is_ok() { "simulated" } else { kind_of(&answer) };
+                (answer, time, how)
             }
             Verdict::Ask(_) => (Err(begun_without_asking()), Duration::ZERO, "denied"),
             Verdict::Deny(denial) => {
@@ -115,11 +123,7 @@ impl Execution {
                 };
                 let answer =
                     answer.and_then(|output| conforming(&around.law, act, output, holds_secrets));
-                let how = match &answer {
-                    Ok(_) => "ok",
-                    Err(error) if error.kind == ErrorKind::Bug => "bug",
-                    Err(_) => "operational",
-                };
+                let how = kind_of(&answer);
                 (answer, time, how)
             }
         };
@@ -144,7 +148,7 @@ impl Execution {
     }
 
     /// Makes a call: on disk before, if it may have effects.
-    async fn call(
+    pub(super) async fn call(
         &mut self,
         around: &Surroundings,
         permit: Permit<'_>,
@@ -153,7 +157,8 @@ impl Execution {
         end: Option<Instant>,
     ) -> Result<Called, Broken> {
         // What a call may ask for is done outside, too.
-        let asks = around.law.sources.contains_key(permit.adapter().adapter_id());
+        let asks =
+            !permit.is_dry_run() && around.law.sources.contains_key(permit.adapter().adapter_id());
         if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
         }
@@ -300,7 +305,16 @@ impl Execution {
 }
 
 /// What came of a call, how long it took, and what the router knows of it besides.
-type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+pub(super) type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+
+/// Returns the word of metrics for an answer.
+fn kind_of(answer: &Result<Object, AdapterError>) -> &'static str {
+    match answer {
+        Ok(_) => "ok",
+        Err(error) if error.kind == ErrorKind::Bug => "bug",
+        Err(_) => "operational",
+    }
+}
 
 /// Says whether nothing was executed because it could not be confined.
 fn unconfined(result: &StepResult) -> bool {
@@ -372,18 +386,4 @@ fn of_role(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterErr
             Err(error.details(serde_json::json!({ "findings": findings.reasons() })))
         }
     }
-}
-
-/// What is said of a call that is not made.
-fn simulation(adapter_id: &str, call: &Object, asks: bool) -> Object {
-    let member = |key| call.get(key).cloned().unwrap_or(Value::Null);
-    let mut output = Object::new();
-    output.insert("simulated", true);
-    output.insert("adapter_id", adapter_id);
-    output.insert("tool", member("tool"));
-    output.insert("method", member("method"));
-    if asks {
-        output.insert("approval_required", true);
-    }
-    output
 }
