@@ -34,7 +34,7 @@ pub use fleet::{Changes, PassedOver};
 pub use gatekeeping::Judged;
 pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
-pub use timeline::{Span, SpanStatus, Timeline};
+pub use timeline::{Span, SpanStatus, StepForecast, Timeline};
 pub use tool::{TOOLS, Tool};
 pub use unmatched::UnmatchedSetting;
 pub use watchman::Watchman;

@@ -13,6 +13,7 @@ mod retrieved;
 mod retrieving;
 mod revocation;
 mod rules;
+mod simulation;
 mod slot;
 mod stepping;
 
@@ -274,7 +275,9 @@ impl Execution {
                 return Ok(Course::Over(Some(failure)));
             }
             let failed = self.failure_of_steps();
-            if failed.is_some() && self.policy.on_error == OnError::Stop {
+            // A dry run checks every step: it lists everything that would be denied.
+            let stops = self.policy.on_error == OnError::Stop && self.mode == Mode::Apply;
+            if failed.is_some() && stops {
                 return Ok(Course::Over(failed));
             }
             let index = self.recorder.run().steps_started();

@@ -173,15 +173,27 @@ fn require(selected: &Selected, capability: &str) -> Result<(), Failure> {
 pub enum Verdict<'a> {
     /// The call may be made.
     Call(Permit<'a>),
-    /// Nothing is called; the step is only said to be done.
+    /// Nothing is called for real; the step is only said to be done.
     Simulate {
         /// Whether a person would be asked about the call.
         asks: bool,
+        /// The call with the dry-run flag, if the caller wants one and the adapter declares `dry_run`.
+        call: Option<Permit<'a>>,
     },
     /// The call may be made if a person says so; the run waits for that.
     Ask(Question),
     /// The call must not be made.
     Deny(AdapterError),
+}
+
+impl Verdict<'_> {
+    /// Returns the permit of the call that the decision allows, simulated or not.
+    pub(crate) const fn permit(&self) -> Option<&Permit<'_>> {
+        match self {
+            Self::Call(permit) | Self::Simulate { call: Some(permit), .. } => Some(permit),
+            Self::Simulate { call: None, .. } | Self::Ask(_) | Self::Deny(_) => None,
+        }
+    }
 }
 
 /// Proof that a call may be made. It is used up by making the call.
@@ -196,6 +208,8 @@ pub struct Permit<'a> {
     grants: Option<&'a Value>,
     effects: Effects,
     timeout: Option<Duration>,
+    /// Whether the call only pretends, in a confined worker.
+    dry_run: bool,
 }
 
 /// What a call may do to the world.
@@ -250,6 +264,11 @@ impl Permit<'_> {
     /// Reports whether the arguments hold secrets that the caller only referred to.
     pub(crate) const fn holds_secrets(&self) -> bool {
         matches!(self.args, Cow::Owned(_))
+    }
+
+    /// Reports whether the call only pretends: with the dry-run flag, in a worker without network or writes.
+    pub(crate) const fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Returns what the caller says besides the arguments.
@@ -337,10 +356,18 @@ fn decide<'a>(
     };
     if mode == Mode::DryRun {
         let asks = judgement != Judgement::Allow;
-        return match secrets::check_args(grounds, act, step, &args) {
-            Ok(()) => Verdict::Simulate { asks },
-            Err(misfit) => unfit(act, &misfit),
-        };
+        if let Err(misfit) = secrets::check_args(grounds, act, step, &args) {
+            return unfit(act, &misfit);
+        }
+        // A simulated call may tell what it reads, so it does not come before the approval.
+        let declared = adapter.capabilities().contains(&Capability::DryRun);
+        let calls = policy.simulate && declared && !asks;
+        let call = calls.then(|| Permit {
+            effects: Effects::None,
+            dry_run: true,
+            ..permit(law, adapter, (act, step), args)
+        });
+        return Verdict::Simulate { asks, call };
     }
     if !adapter.capabilities().contains(&Capability::Apply) {
         let message =
@@ -367,18 +394,28 @@ fn decide<'a>(
     }
     // Nobody is asked about what would be denied anyway.
     match asking::settle(grounds, judgement, act, step) {
-        Settled::Granted => Verdict::Call(Permit {
-            adapter,
-            tool: step.tool(),
-            method: step.method(),
-            args,
-            interaction: step.interaction(),
-            grants: step.grants().filter(|_| adapter.envoy().is_some()),
-            effects: effects(adapter, law, act),
-            timeout: law.operation(act).map(|operation| operation.timeout),
-        }),
+        Settled::Granted => Verdict::Call(permit(law, adapter, (act, step), args)),
         Settled::Ask(question) => Verdict::Ask(question),
         Settled::Refused { code, message, details } => deny(code, message, details),
+    }
+}
+
+fn permit<'a>(
+    law: &Law,
+    adapter: &'a Adapter,
+    (act, step): (Act<'_>, &'a Step),
+    args: Cow<'a, Object>,
+) -> Permit<'a> {
+    Permit {
+        adapter,
+        tool: step.tool(),
+        method: step.method(),
+        args,
+        interaction: step.interaction(),
+        grants: step.grants().filter(|_| adapter.envoy().is_some()),
+        effects: effects(adapter, law, act),
+        timeout: law.operation(act).map(|operation| operation.timeout),
+        dry_run: false,
     }
 }
 

@@ -182,6 +182,7 @@ impl Host {
         let time = self.time_of(permit.adapter().adapter_id(), patience);
         let request = request_text(&permit, patience, time);
         let adapter = permit.adapter().clone();
+        let dry_run = permit.is_dry_run();
         drop(permit);
         let (answer, mut answered) = oneshot::channel();
         let done = move |text| {
@@ -189,7 +190,9 @@ impl Host {
             drop(seat);
             drop(answer.send(text));
         };
-        let started = if adapter.blocks() {
+        let started = if dry_run {
+            adapter.start_simulated(patience.call_id, &request, done)
+        } else if adapter.blocks() {
             let (adapter, call_id) = (adapter.clone(), patience.call_id.to_owned());
             let start = move || drop(adapter.start_text(&call_id, &request, done));
             drop(self.runtime.spawn_blocking(start));
@@ -301,6 +304,9 @@ fn request_text(permit: &Permit<'_>, patience: Patience<'_>, time: Duration) -> 
     if let Some(trace) = patience.trace {
         // Writing to a string does not fail.
         let _ = write!(text, ",\"traceparent\":\"{trace}\"");
+    }
+    if permit.is_dry_run() {
+        text.push_str(",\"dry_run\":true");
     }
     // Rounded up: an adapter does not give up before its host does.
     let _ = write!(text, ",\"deadline_ms\":{}}}", time.as_micros().div_ceil(1000));

@@ -28,6 +28,7 @@ mod placement;
 mod rehearsal;
 mod search;
 mod side_effects;
+mod simulation;
 mod verdict;
 pub mod versions;
 pub(crate) mod wire;
@@ -35,6 +36,7 @@ mod working;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Object};
@@ -206,7 +208,7 @@ impl Loader {
                 verdict.remember(&true);
             }
         }
-        self.load_here(&opened)
+        self.load_here(&Arc::new(opened))
     }
 
     /// Makes the adapter that carries out actions of role `envoy`.
@@ -409,7 +411,7 @@ impl Loader {
         }
     }
 
-    fn load_here(&self, opened: &Opened) -> Result<Adapter, AdapterLoadError> {
+    fn load_here(&self, opened: &Arc<Opened>) -> Result<Adapter, AdapterLoadError> {
         let function = opened.factory_ref.function();
         let factory = Factory::open(&opened.image.copy, function, |_| ())
             .map_err(|error| opened.refused(error.reason, &error.text))?;
@@ -417,7 +419,8 @@ impl Loader {
         let instance = factory
             .create(opened.adapter_id.as_deref(), &opened.config_text(), host)
             .map_err(|error| opened.factory_failed(&error))?;
-        let description = opened.admit(&instance.describe())?;
+        let described = instance.describe();
+        let description = opened.admit(&described)?;
         opened.check_id(&description)?;
         tracing::info!(
             adapter = %description.adapter_id,
@@ -425,8 +428,9 @@ impl Loader {
             digest = %opened.image.digest,
             "adapter admitted"
         );
-        let factory_ref = opened.factory_ref.as_str();
-        Ok(Adapter::of_library(factory_ref, description, instance, opened.image.digest))
+        let (factory_ref, digest) = (opened.factory_ref.as_str(), opened.image.digest);
+        let simulation = simulation::workers(self, opened, &description, &described);
+        Ok(Adapter::of_library(factory_ref, description, instance, digest, simulation))
     }
 }
 

@@ -16,6 +16,9 @@ pub(crate) use recorded::Recorded;
 pub use signals::Signals;
 pub use waiting::Waiting;
 
+/// Note about a run whose plan has no steps.
+pub(crate) const EMPTY_PLAN: &str = "the plan is empty: nothing was done";
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -260,6 +263,9 @@ impl Outcome {
         response.insert("results", self.results.iter().map(result_json).collect::<Vec<_>>());
         let provenance = json::parse(self.provenance.as_bytes(), Limits::BUNDLE);
         response.insert("provenance", provenance.unwrap_or(Value::Null));
+        if self.plan.is_empty() && self.status == Status::Completed {
+            response.insert("note", EMPTY_PLAN);
+        }
         if self.needs_review() {
             response.insert("review", "required");
         }

@@ -51,6 +51,8 @@ pub struct Policy {
     pub max_steps: Option<u64>,
     /// What an operational error means for the steps after it.
     pub on_error: OnError,
+    /// Whether a dry run calls adapters that declare `dry_run`, confined and with the dry-run flag.
+    pub simulate: bool,
 }
 
 /// What an operational error means for the steps after it.
@@ -86,7 +88,16 @@ impl Request {
         let plan = step::steps(given, &Place::Member(&place, "plan_override"))?;
         let mode = text(&raw, "mode").and_then(Mode::from_name).unwrap_or_default();
         let policy = raw.get("policy").and_then(Value::as_object).map(Policy::of);
-        Ok(Self { raw, plan, plan_given, mode, policy: policy.unwrap_or_default() })
+        let policy = policy.unwrap_or_default();
+        if policy.simulate && mode == Mode::Apply {
+            return Err(Error::Invalid {
+                message: "simulate must not be true in mode apply".to_owned(),
+                pointer: "/policy/simulate".to_owned(),
+                suggestion: None,
+                schema: table::RUN_SCHEMA,
+            });
+        }
+        Ok(Self { raw, plan, plan_given, mode, policy })
     }
 
     /// Returns what the run is for.
@@ -199,6 +210,7 @@ impl Policy {
             allow_apply: policy.get("allow_apply").and_then(Value::as_bool).unwrap_or_default(),
             max_steps: whole(policy, "max_steps"),
             on_error,
+            simulate: policy.get("simulate").and_then(Value::as_bool).unwrap_or_default(),
         }
     }
 }
@@ -254,7 +266,12 @@ mod tests {
         assert_eq!(request.dispatch().adapter_id(), Some("a"));
         let wanted: Vec<&str> = request.dispatch().require_capabilities().collect();
         assert_eq!(wanted, ["apply", "timeout"]);
-        let policy = Policy { allow_apply: true, max_steps: Some(2), on_error: OnError::Continue };
+        let policy = Policy {
+            allow_apply: true,
+            max_steps: Some(2),
+            on_error: OnError::Continue,
+            simulate: false,
+        };
         assert_eq!(request.policy(), policy);
         let [step] = request.plan() else { panic!("{:?}", request.plan()) };
         assert_eq!((step.step_id(), step.intent()), ("s", ""));
@@ -280,6 +297,15 @@ mod tests {
         assert!(!request.plan_given() && request.plan().is_empty());
         assert!(!request.dispatch().is_given() && request.timeout().is_none());
         assert!(Request::parse(br#"{"goal": "g", "plan_override": []}"#).unwrap().plan_given());
+    }
+
+    #[test]
+    fn rejects_simulation_in_mode_apply() {
+        let request = |mode: &str| {
+            format!(r#"{{"goal": "g", "mode": "{mode}", "policy": {{"simulate": true}}}}"#)
+        };
+        assert!(Request::parse(request("dry_run").as_bytes()).unwrap().policy().simulate);
+        assert_eq!(refused(&request("apply")).pointer(), "/policy/simulate");
     }
 
     #[test]

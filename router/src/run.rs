@@ -377,8 +377,10 @@ impl Run {
         matches!(self.origin, Origin::Foreign)
     }
 
-    const fn may_go_on(&self) -> bool {
-        self.failed == 0 || self.continues_on_error || self.is_foreign()
+    /// Reports whether steps may follow a failed one. A dry run checks every step.
+    fn may_go_on(&self) -> bool {
+        let checks_all = self.mode.as_deref() == Some("dry_run");
+        self.failed == 0 || self.continues_on_error || checks_all || self.is_foreign()
     }
 }
 

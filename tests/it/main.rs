@@ -34,6 +34,7 @@ mod scout;
 mod secrets;
 mod seeing;
 mod signals;
+mod simulation;
 mod support;
 mod template;
 mod tidy;

@@ -52,6 +52,31 @@ pub struct Span {
     pub approvals: Vec<Approval>,
     /// What its signals said.
     pub signals: Option<Signals>,
+    /// What a dry run found out about it.
+    pub forecast: Option<StepForecast>,
+}
+
+/// What would come of a step outside of a dry run, as far as the gate decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepForecast {
+    /// The gate would let it through.
+    Permitted,
+    /// A person would be asked.
+    NeedsApproval,
+    /// The gate would deny it.
+    Denied,
+}
+
+impl StepForecast {
+    /// Reads the forecast from the result of a call in a dry run.
+    fn read(kind: Kind, payload: &Value) -> Option<Self> {
+        let of = |key: &str, member: &str| payload.get(key).and_then(|it| it.get(member)).is_some();
+        match kind {
+            Kind::ToolCallFailed => of("details", "denied_by").then_some(Self::Denied),
+            _ if of("output", "approval_required") => Some(Self::NeedsApproval),
+            _ => Some(Self::Permitted),
+        }
+    }
 }
 
 /// What came of a step.
@@ -171,7 +196,10 @@ impl Timeline {
                 let duration = payload.get("duration_ms").and_then(Value::as_i64);
                 let error = (kind == Kind::ToolCallFailed)
                     .then(|| (text(payload, "error_code"), text(payload, "message")));
+                let forecast =
+                    self.is_dry_run().then(|| StepForecast::read(kind, payload)).flatten();
                 if let Some(span) = self.span(payload) {
+                    span.forecast = forecast;
                     let failed = error.is_some();
                     span.status = if failed { SpanStatus::Error } else { SpanStatus::Ok };
                     span.duration_ms = duration.and_then(|time| u64::try_from(time).ok());
@@ -209,6 +237,12 @@ impl Timeline {
     fn span(&mut self, payload: &Value) -> Option<&mut Span> {
         let step_id = payload.get("step_id").and_then(Value::as_str)?;
         self.spans.iter_mut().rfind(|span| span.step_id == step_id)
+    }
+
+    /// Reports whether nothing was really done.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.record.header.mode == "dry_run"
     }
 
     /// Returns the approval that the run waits for, if it does so here.

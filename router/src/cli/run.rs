@@ -225,11 +225,19 @@ fn human(output: &mut Output, router: &Router, outcome: &Outcome) -> std::io::Re
         None
     });
     let Some(log) = log else {
-        return output.line(&format!("{} run {}", outcome.status.name(), outcome.run_id));
+        let dry = if outcome.mode == "dry_run" { "DRY RUN " } else { "" };
+        return output.line(&format!("{dry}{} run {}", outcome.status.name(), outcome.run_id));
     };
     let timeline = Timeline::of(&log);
+    if timeline.is_dry_run() {
+        output.line("DRY RUN: nothing was executed")?;
+    }
     for line in timeline::steps(output, &timeline, Bars::Left) {
         output.line(&line)?;
     }
-    output.line(&timeline::summary(&timeline))
+    output.line(&timeline::summary(&timeline))?;
+    for line in timeline::forecast(&timeline) {
+        output.line(&line)?;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! How a run is shown to people: a line per step, with a bar that is as long as the step took.
 
 use super::output::{Output, columns, shortened};
-use crate::app::{Span, SpanStatus, Timeline};
+use crate::app::{Span, SpanStatus, StepForecast, Timeline};
 use crate::approval::{Approval, Ruling};
 use crate::check;
 use crate::python_text::visible;
@@ -35,7 +35,10 @@ pub(super) fn steps(output: &Output, timeline: &Timeline, bars: Bars) -> Vec<Str
         })
         .collect();
     // Signs may be coloured, and colours have no width.
-    let signs = timeline.spans.iter().map(|span| sign(output, span.status));
+    let signs = timeline.spans.iter().map(|span| match span.forecast {
+        Some(StepForecast::NeedsApproval) => output.sign(check::Status::Warn),
+        _ => sign(output, span.status),
+    });
     signs.zip(columns(&rows)).map(|(sign, line)| format!("{sign} {line}")).collect()
 }
 
@@ -52,7 +55,8 @@ pub(super) fn summary(timeline: &Timeline) -> String {
         (done, planned) => format!("{done} of {planned} steps"),
     };
     let status = record.progress.status.name();
-    let mut line = format!("{status} run {} {steps}", visible(&record.header.run_id));
+    let dry = if timeline.is_dry_run() { "DRY RUN " } else { "" };
+    let mut line = format!("{dry}{status} run {} {steps}", visible(&record.header.run_id));
     if let Some(time) = timeline.milliseconds() {
         line.push_str(&format!(" in {}", duration(time)));
     }
@@ -62,7 +66,24 @@ pub(super) fn summary(timeline: &Timeline) -> String {
     if let (Status::Failed, Some(why)) = (record.progress.status, why(timeline)) {
         line.push_str(&format!(", {why}"));
     }
+    if planned == 0 && record.progress.status == Status::Completed {
+        line.push_str(&format!(", {}", crate::outcome::EMPTY_PLAN));
+    }
     line
+}
+
+/// Returns a line for each kind of step that would not simply be executed after a dry run.
+pub(super) fn forecast(timeline: &Timeline) -> Vec<String> {
+    let kinds = [
+        (StepForecast::NeedsApproval, "would need approval"),
+        (StepForecast::Denied, "would be denied"),
+    ];
+    let line = |(kind, words): (StepForecast, &str)| {
+        let spans = timeline.spans.iter().filter(|span| span.forecast == Some(kind));
+        let steps: Vec<String> = spans.map(|span| visible(&span.step_id)).collect();
+        (!steps.is_empty()).then(|| format!("{words}: {}", steps.join(", ")))
+    };
+    kinds.into_iter().filter_map(line).collect()
 }
 
 /// Returns what is said of a run besides its steps, as rows of a label and a text.
@@ -122,6 +143,7 @@ fn sign(output: &Output, status: SpanStatus) -> String {
 
 fn took(span: &Span) -> String {
     match (span.status, span.milliseconds()) {
+        (SpanStatus::Ok, Some(0)) if span.forecast.is_some() => "simulated".to_owned(),
         (SpanStatus::Ok | SpanStatus::Error, Some(time)) => duration(time),
         (status, _) => status.name().to_owned(),
     }
@@ -129,7 +151,13 @@ fn took(span: &Span) -> String {
 
 fn told(span: &Span) -> String {
     match &span.error {
+        Some((code, message)) if span.forecast == Some(StepForecast::Denied) => {
+            format!("would be denied: {}: {}", visible(code), visible(message))
+        }
         Some((code, message)) => format!("{}: {}", visible(code), visible(message)),
+        None if span.forecast == Some(StepForecast::NeedsApproval) => {
+            "would need approval".to_owned()
+        }
         None => match span.signals.as_ref().filter(|it| it.action == Action::RequireReview) {
             Some(signals) => format!("needs review: {}", visible(&signals.reason)),
             None => span.approvals.last().map_or_else(String::new, asked),

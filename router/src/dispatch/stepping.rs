@@ -15,6 +15,8 @@ use super::asking::begun_without_asking;
 use super::attesting::{ROLE_OUTPUT, confinement};
 use super::failure::{FailedCall, reported_failure};
 use super::retrieving::Retrieving;
+use super::simulation::simulation;
+use super::slot::SlotResult;
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::caller::Revocation;
 use crate::config::Outputs;
@@ -52,7 +54,7 @@ impl Execution {
         let (mut around, mut slot) = (around, None);
         let by = (caller.as_deref(), approval.as_ref());
         let mut verdict = self.admit(around, checked, by, (chosen, step));
-        if let Verdict::Call(permit) = &verdict {
+        if let Some(permit) = verdict.permit() {
             match around.host.take_seat(adapter_id) {
                 Ok(seat) => slot = Some(Ok(seat)),
                 Err(queue) => {
@@ -66,7 +68,7 @@ impl Execution {
                         let by = (caller_now.as_deref(), approval.as_ref());
                         verdict = self.admit(around, checked, by, (chosen, step));
                     }
-                    slot = matches!(verdict, Verdict::Call(_)).then_some(waited);
+                    slot = verdict.permit().is_some().then_some(waited);
                 }
             }
         }
@@ -92,8 +94,17 @@ impl Execution {
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
         let (mut case, mut span) = (None, Span::none());
         let (answer, time, how) = match verdict {
-            Verdict::Simulate { asks } => {
+            Verdict::Simulate { asks, call: None } => {
                 (Ok(simulation(adapter_id, call, asks)), Duration::ZERO, "simulated")
+            }
+            Verdict::Simulate { call: Some(permit), .. } => {
+                let otherwise = simulation(adapter_id, call, false);
+                let slotted = (permit, slot, step.timeout());
+                let simulated = self.simulate(around, slotted, otherwise, index, end);
+                let (answer, time) = Box::pin(simulated).await?;
+                let answer = answer.map_err(FailedCall::from);
+                let how = if answer.is_ok() { "simulated" } else { kind_of(&answer) };
+                (answer, time, how)
             }
             Verdict::Ask(_) => (Err(begun_without_asking().into()), Duration::ZERO, "denied"),
             Verdict::Deny(denial) => {
@@ -112,18 +123,12 @@ impl Execution {
                 let (answer, time) = match opened {
                     Ok(opened) => {
                         case = opened;
-                        let (answer, time, report) = match slot {
-                            Some(Ok(seat)) => {
-                                let call = (permit, seat, step.timeout());
-                                let call = self.call(around, call, index, end);
-                                if span.is_disabled() {
-                                    call.await?
-                                } else {
-                                    Box::pin(call.instrument(span.clone())).await?
-                                }
-                            }
-                            Some(Err((error, time))) => (Err(error), time, None),
-                            None => (Err(AdapterError::bug("no slot")), Duration::ZERO, None),
+                        let slotted = (permit, slot, step.timeout());
+                        let call = self.call_in_slot(around, slotted, index, end);
+                        let (answer, time, report) = if span.is_disabled() {
+                            call.await?
+                        } else {
+                            Box::pin(call.instrument(span.clone())).await?
                         };
                         if let Some(case) = &mut case {
                             case.attach(confinement(&chosen.adapter));
@@ -145,11 +150,7 @@ impl Execution {
                         Some(error) => Err(FailedCall { error, output: Some(output) }),
                     }
                 });
-                let how = match &answer {
-                    Ok(_) => "ok",
-                    Err(failed) if failed.error.kind == ErrorKind::Bug => "bug",
-                    Err(_) => "operational",
-                };
+                let how = kind_of(&answer);
                 (answer, time, how)
             }
         };
@@ -177,6 +178,21 @@ impl Execution {
         Ok(Pace::Goes)
     }
 
+    /// Makes a call in its slot, unless it got none.
+    pub(super) async fn call_in_slot(
+        &mut self,
+        around: &Surroundings,
+        (permit, slot, timeout): (Permit<'_>, Option<SlotResult>, Option<Duration>),
+        index: usize,
+        end: Option<Instant>,
+    ) -> Result<Called, Broken> {
+        match slot {
+            Some(Ok(seat)) => self.call(around, (permit, seat, timeout), index, end).await,
+            Some(Err((error, time))) => Ok((Err(error), time, None)),
+            None => Ok((Err(AdapterError::bug("no slot")), Duration::ZERO, None)),
+        }
+    }
+
     /// Makes a call in its slot: on disk before, if it may have effects.
     async fn call(
         &mut self,
@@ -186,7 +202,8 @@ impl Execution {
         end: Option<Instant>,
     ) -> Result<Called, Broken> {
         // What a call may ask for is done outside, too.
-        let asks = around.law.sources.contains_key(permit.adapter().adapter_id());
+        let asks =
+            !permit.is_dry_run() && around.law.sources.contains_key(permit.adapter().adapter_id());
         if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
         }
@@ -306,7 +323,16 @@ impl Execution {
 }
 
 /// What came of a call, how long it took, and what the router knows of it besides.
-type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+pub(super) type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+
+/// Returns the word of metrics for an answer.
+fn kind_of(answer: &Result<Object, FailedCall>) -> &'static str {
+    match answer {
+        Ok(_) => "ok",
+        Err(failed) if failed.error.kind == ErrorKind::Bug => "bug",
+        Err(_) => "operational",
+    }
+}
 
 /// Says whether nothing was executed because it could not be confined.
 fn unconfined(result: &StepResult) -> bool {
@@ -351,18 +377,4 @@ fn of_role(law: &Law, act: Act<'_>, output: Object) -> Result<Object, AdapterErr
             Err(error.details(serde_json::json!({ "findings": findings.reasons() })))
         }
     }
-}
-
-/// What is said of a call that is not made.
-fn simulation(adapter_id: &str, call: &Object, asks: bool) -> Object {
-    let member = |key| call.get(key).cloned().unwrap_or(Value::Null);
-    let mut output = Object::new();
-    output.insert("simulated", true);
-    output.insert("adapter_id", adapter_id);
-    output.insert("tool", member("tool"));
-    output.insert("method", member("method"));
-    if asks {
-        output.insert("approval_required", true);
-    }
-    output
 }

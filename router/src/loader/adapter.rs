@@ -1,6 +1,8 @@
 //! An adapter as the host holds it: admitted, and callable.
 
 mod built_in;
+mod constructors;
+mod simulated;
 mod unconfined;
 
 use std::collections::BTreeSet;
@@ -37,6 +39,8 @@ struct Inner {
     description: Description,
     backing: Backing,
     confined: Confined,
+    /// Workers that simulate calls, without network or writes.
+    simulation: Option<Team>,
 }
 
 enum Backing {
@@ -108,49 +112,6 @@ impl Adapter {
     #[must_use]
     pub fn is_same_instance(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
-    /// Returns the built-in adapter that stands in for dry runs and can do nothing else.
-    #[must_use]
-    pub fn null() -> Self {
-        let description = Description {
-            adapter_id: "null".to_owned(),
-            adapter_kind: "null".to_owned(),
-            capabilities: BTreeSet::from([Capability::DryRun]),
-            starts_at_once: true,
-            catalog: false,
-        };
-        Self {
-            inner: Arc::new(Inner {
-                factory_ref: Self::NULL_REF.to_owned(),
-                description,
-                backing: Backing::Null,
-                confined: Confined::inline(),
-            }),
-        }
-    }
-
-    pub(super) fn of_library(
-        factory_ref: &str,
-        description: Description,
-        instance: Instance,
-        digest: Digest,
-    ) -> Self {
-        let backing = Backing::Library { instance, digest };
-        let factory_ref = factory_ref.to_owned();
-        let confined = Confined::inline();
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
-    }
-
-    pub(super) fn of_team(
-        factory_ref: &str,
-        description: Description,
-        team: Team,
-        digest: Digest,
-        confined: Confined,
-    ) -> Self {
-        let (factory_ref, backing) = (factory_ref.to_owned(), Backing::Team { team, digest });
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
     }
 
     /// Returns the identifier of the instance.
@@ -312,6 +273,9 @@ impl Adapter {
             Backing::Team { team, .. } => team.cancel(call_id),
             Backing::Envoy(envoy) => envoy.cancel(call_id),
             Backing::Unconfined { .. } | Backing::Null => {}
+        }
+        if let Some(team) = &self.inner.simulation {
+            team.cancel(call_id);
         }
     }
 }

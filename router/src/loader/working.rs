@@ -12,6 +12,7 @@ use super::library::Stage;
 use super::notice::{self, Notice};
 use super::opened::Opened;
 use super::placement::Confined;
+use super::simulation;
 use super::verdict::Verdict;
 use super::wire::{Job, Task};
 use super::{Adapter, Incident, Loader, Placement, helper_error};
@@ -28,17 +29,17 @@ const DESCRIPTORS: u64 = 1024;
 const PRINTED_RATE: u32 = 20;
 
 /// A worker that serves, and what it said on the way.
-struct Started {
-    begun: Begun,
-    description: String,
+pub(super) struct Started {
+    pub(super) begun: Begun,
+    pub(super) description: String,
     confined: Confined,
 }
 
 /// How a worker did not come to serve.
-struct Failed {
-    halt: Halt,
-    stage: Option<Stage>,
-    printed: String,
+pub(super) struct Failed {
+    pub(super) halt: Halt,
+    pub(super) stage: Option<Stage>,
+    pub(super) printed: String,
 }
 
 /// Loads an adapter into workers. One that is known to load is started when it is first called.
@@ -91,8 +92,10 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let adapter_id = admitted.adapter_id.clone();
     let confinement = &confined.confinement;
     tracing::info!(adapter = %adapter_id, factory_ref, %digest, confinement, "adapter admitted");
+    let opened = Arc::new(opened);
+    let simulation = simulation::workers(loader, &opened, &admitted, &description);
     let makeup = makeup(loader, &adapter_id, {
-        let (opened, known_confined) = (Arc::new(opened), confined.clone());
+        let known_confined = confined.clone();
         move || match start() {
             Err(error) => Err(error.to_string()),
             Ok(Err(Failed { halt, stage, printed })) => {
@@ -107,7 +110,8 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
             Ok(Ok(started)) => Ok(started.begun),
         }
     });
-    Ok(Adapter::of_team(&factory_ref, admitted, Team::new(makeup, first), digest, confined))
+    let team = Team::new(makeup, first);
+    Ok(Adapter::of_team(&factory_ref, admitted, team, digest, confined, simulation))
 }
 
 /// Returns what stands in for an adapter that the kernel cannot confine, if its calls are to be rejected one by one and
@@ -144,7 +148,7 @@ fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError>
     Err(opened.fail(Reason::GrantNotDeclared, message))
 }
 
-fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
+pub(super) fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
     let Placement { memory, accept_missing, .. } = &loader.placement;
     Profile {
         memory: *memory,
@@ -162,7 +166,7 @@ fn profile(loader: &Loader, opened: &Opened, grants: Grants) -> Profile {
 }
 
 /// Returns all that a worker sees of the environment.
-fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
     let library_path = loader.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
     // Names are asked for over connections, which can be granted; there are no datagrams. And they are asked for
     // as they are, because no others are known.
@@ -176,7 +180,7 @@ fn environment(loader: &Loader, grants: &Grants) -> Vec<(OsString, OsString)> {
 }
 
 /// Starts a worker, and waits until it serves.
-fn start(
+pub(super) fn start(
     recipe: &Recipe,
     limit: Duration,
     grants: &Grants,
@@ -226,7 +230,7 @@ fn start(
     Ok(Err(Failed { halt, stage, printed: process.take_printed() }))
 }
 
-fn makeup(
+pub(super) fn makeup(
     loader: &Loader,
     adapter_id: &str,
     begin: impl Fn() -> Result<Begun, String> + Send + Sync + 'static,
@@ -279,7 +283,7 @@ impl Opened {
     }
 
     /// Returns the name under which people know it before it has said its own.
-    fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         self.adapter_id.clone().unwrap_or_else(|| self.factory_ref.as_str().to_owned())
     }
 }

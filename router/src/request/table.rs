@@ -35,6 +35,7 @@ static POLICY: Shape = closed(&[
     optional("allow_apply", Kind::Bool),
     optional("max_steps", Kind::COUNT),
     optional("on_error", Kind::Word(&["stop", "continue"])),
+    optional("simulate", Kind::Bool),
 ]);
 
 static CONTEXT: Shape = closed(&[optional("artifacts", Kind::List(&ARTIFACT))]);

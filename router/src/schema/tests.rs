@@ -249,7 +249,7 @@ const FULL: &[(&str, &str)] = &[
         "dispatch": {"adapter_id": "a", "require_capabilities": ["apply", "timeout"]},
         "context": {"artifacts": [{"artifact_id": "i", "media_type": "m", "locator": "l",
             "digest": {"alg": "sha256", "value": "v"}}]},
-        "policy": {"allow_apply": true, "max_steps": 2, "on_error": "continue"},
+        "policy": {"allow_apply": true, "max_steps": 2, "on_error": "continue", "simulate": false},
         "plan_override": [{"step_id": "s", "intent": "i", "timeout_ms": 20,
             "grants": [{"grant": "shell_exec"}, {"grant": "network", "targets": ["a:1", "b:2"]}],
             "expected_output_pointer": "/x", "dispatch": {"adapter_id": "b"},

@@ -111,8 +111,8 @@ impl DecodedText {
         for chunk in text.utf8_chunks() {
             for letter in chunk.valid().chars() {
                 let length = letter.len_utf8();
-                let mut small = letter.to_lowercase();
-                if !letter.is_ascii() && !(small.len() == 1 && small.next() == Some(letter)) {
+                // The search itself ignores the case of letters of ASCII.
+                if !letter.is_ascii() && !letter.to_lowercase().eq([letter]) {
                     decoded.keep(text, kept..at);
                     let small: String = letter.to_lowercase().collect();
                     decoded.replace(at, length, small.as_bytes());

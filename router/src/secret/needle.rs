@@ -14,6 +14,9 @@ use super::spelling::spellings;
 /// The bits of the set: few enough to stay in the fastest cache.
 const BITS: u32 = 15;
 
+/// Bit set of the starts. Its size is fixed, so that the search checks no bounds.
+type StartSet = [u64; 1 << (BITS - 6)];
+
 /// How often escapes of escapes are undone.
 const MAX_DEPTH: u32 = 2;
 
@@ -25,8 +28,8 @@ const FOLD: u32 = 0x2020_2020;
 pub(super) struct Needles {
     /// Sorted by their first four bytes, then the longest first.
     spellings: Vec<(u32, String)>,
-    /// A bit for each start, at its [`slot`].
-    starts: Vec<u64>,
+    /// A bit for each start, at its [`slot`]; none if there is nothing to find.
+    starts: Option<Box<StartSet>>,
     /// The values that could be numbers.
     numbers: Vec<String>,
     /// Some value has letters outside ASCII.
@@ -51,13 +54,15 @@ impl Needles {
         }
         needles.spellings.sort_by(|(a, one), (b, two)| a.cmp(b).then(two.len().cmp(&one.len())));
         needles.spellings.dedup();
-        if !needles.spellings.is_empty() {
-            needles.starts = vec![0; 1 << (BITS - 6)];
+        if needles.spellings.is_empty() {
+            return needles;
         }
+        let mut starts: Box<StartSet> = Box::new([0; _]);
         for (start, _) in &needles.spellings {
             let slot = slot(*start);
-            needles.starts[slot >> 6] |= 1 << (slot & 63);
+            starts[slot >> 6] |= 1 << (slot & 63);
         }
+        needles.starts = Some(starts);
         needles
     }
 
@@ -111,10 +116,11 @@ impl Needles {
 
     /// Finds the longest value at each place.
     fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+        let Some(starts) = self.starts.as_deref() else { return };
         for (at, window) in text.windows(4).enumerate() {
             let Some(start) = start(window) else { continue };
             let slot = slot(start);
-            if self.starts[slot >> 6] >> (slot & 63) & 1 == 0 {
+            if starts[slot >> 6] >> (slot & 63) & 1 == 0 {
                 continue;
             }
             let first = self.spellings.partition_point(|(other, _)| *other < start);

@@ -194,6 +194,7 @@ fn roles_and_rules_hold_for_steps_that_name_a_tool() {
         scope: Scope::Apply,
         role: Some(nexus_router::role::Role::Envoy),
         expires_at: None,
+        sees: nexus_router::access::Visibility::Own,
     });
     let daemon = stage.start(&[]);
     let mut plan = step("", "c.test_simple_text", "call", json!({}));

@@ -133,8 +133,8 @@ fn schema_errors_show_no_property_of_a_secret() {
     let daemon = daemon(BINDING);
     for told in misfits(&daemon) {
         assert!(told.contains("/key: the secret does not fit the schema"), "{told}");
-        for property in [&BOUND.len().to_string()[..], "length", "pattern", "^x", "string", BOUND] {
-            assert!(!told.replace("s1", "").contains(property), "{property}: {told}");
+        for property in ["got", "length", "pattern", "^x", "string", BOUND] {
+            assert!(!told.contains(property), "{property}: {told}");
         }
     }
     // A plain value is described as before.

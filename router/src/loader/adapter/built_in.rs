@@ -49,7 +49,15 @@ impl Adapter {
         };
         let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
         let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(Box::new(envoy)));
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
+        Self {
+            inner: Arc::new(Inner {
+                factory_ref,
+                description,
+                backing,
+                confined,
+                simulation: None,
+            }),
+        }
     }
 
     /// Says whether a ref is part of the router, and so has no library.

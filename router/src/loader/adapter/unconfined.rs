@@ -37,6 +37,14 @@ impl Adapter {
         let confined = Confined::worker(&confinement, grants);
         let backing = Backing::Unconfined { missing, digest: opened.digest() };
         let factory_ref = opened.factory_ref.as_str().to_owned();
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined }) }
+        Self {
+            inner: Arc::new(Inner {
+                factory_ref,
+                description,
+                backing,
+                confined,
+                simulation: None,
+            }),
+        }
     }
 }

@@ -37,7 +37,18 @@ fn escapes_external(_: Option<&str>, _: Object) -> Result<Escapes, AdapterError>
     Ok(Escapes(&[Capability::Apply, Capability::External]))
 }
 
+/// Declares `dry_run`, and makes its attempts all the same.
+fn escapes_simulated(_: Option<&str>, _: Object) -> Result<Escapes, AdapterError> {
+    Ok(Escapes(&[Capability::Apply, Capability::DryRun, Capability::External]))
+}
+
 export_adapter!(escapes);
+export_adapter!(
+    escapes_simulated,
+    Manifest::new("escapes", &[Capability::Apply, Capability::DryRun, Capability::External])
+        .router_versions(">=1.2,<2")
+        .config(&[])
+);
 export_adapter!(
     escapes_external,
     Manifest::new("escapes", &[Capability::Apply, Capability::External])
@@ -62,7 +73,7 @@ impl Adapter for Escapes {
 
     fn call(
         &self,
-        _: &CallContext,
+        context: &CallContext,
         _: &str,
         method: &str,
         args: Object,
@@ -78,10 +89,13 @@ impl Adapter for Escapes {
         let Some((_, attempt)) = attempt else {
             return Err(AdapterError::operational("UNKNOWN_METHOD", format!("no {method}")));
         };
-        let outcome = match attempt(&args) {
+        let mut outcome = match attempt(&args) {
             Ok(data) => json!({ "errno": 0, "data": data }),
             Err(error) => json!({ "errno": error.raw_os_error(), "error": error.to_string() }),
         };
+        if context.dry_run() {
+            outcome["dry_run"] = true.into();
+        }
         Ok(outcome.as_object().cloned().unwrap_or_default())
     }
 }

@@ -1,0 +1,60 @@
+//! The adapters that a host may hold: the built-in one, one in this process, one in workers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nexus_router_sdk::Capability;
+
+use super::{Adapter, Backing, Inner};
+use crate::digest::Digest;
+use crate::loader::library::Instance;
+use crate::loader::{Confined, Description};
+use crate::worker::Team;
+
+impl Adapter {
+    /// Returns the built-in adapter that stands in for dry runs and can do nothing else.
+    #[must_use]
+    pub fn null() -> Self {
+        let description = Description {
+            adapter_id: "null".to_owned(),
+            adapter_kind: "null".to_owned(),
+            capabilities: BTreeSet::from([Capability::DryRun]),
+            starts_at_once: true,
+            catalog: false,
+        };
+        Self {
+            inner: Arc::new(Inner {
+                factory_ref: Self::NULL_REF.to_owned(),
+                description,
+                backing: Backing::Null,
+                confined: Confined::inline(),
+                simulation: None,
+            }),
+        }
+    }
+
+    pub(in crate::loader) fn of_library(
+        factory_ref: &str,
+        description: Description,
+        instance: Instance,
+        digest: Digest,
+        simulation: Option<Team>,
+    ) -> Self {
+        let backing = Backing::Library { instance, digest };
+        let factory_ref = factory_ref.to_owned();
+        let confined = Confined::inline();
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+    }
+
+    pub(in crate::loader) fn of_team(
+        factory_ref: &str,
+        description: Description,
+        team: Team,
+        digest: Digest,
+        confined: Confined,
+        simulation: Option<Team>,
+    ) -> Self {
+        let (factory_ref, backing) = (factory_ref.to_owned(), Backing::Team { team, digest });
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+    }
+}
