@@ -16,6 +16,8 @@ use crate::store::Status;
 
 /// So much of the arguments is shown to the person who decides.
 const SHOWN: usize = 1000;
+/// The time that a notice to the client may take.
+const NOTICE: Duration = Duration::from_secs(1);
 /// How often it is seen whether a person has decided.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -34,7 +36,9 @@ impl Handler {
         let (channel, mut schedule) = (wait.notice_channel(), NoticeSchedule::default());
         while outcome.status == Status::Running {
             if let Some(waiting) = &outcome.waiting {
-                self.notify_waiting(channel, &mut schedule, &call, waiting).await;
+                let notify = self.notify_waiting(channel, &mut schedule, &call, waiting);
+                // A client that does not read misses the notice, and gets its answer all the same.
+                drop(tokio::time::timeout(NOTICE, notify).await);
             }
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}

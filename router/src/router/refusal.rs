@@ -138,6 +138,17 @@ impl Refusal {
         Self::TABLE[self.row()].0
     }
 
+    /// Returns the remedy with the id of the approval in it, where a command needs the id.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NotExecutable { approval_id, .. } => {
+                self.hint().replacen(" ID ", &format!(" {approval_id} "), 1)
+            }
+            _ => self.hint().to_owned(),
+        }
+    }
+
     /// Returns the remedy.
     #[must_use]
     pub const fn hint(&self) -> &'static str {

@@ -173,6 +173,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::approval::{args_digest, original_digest};
+    use crate::json::{Object, Value};
 
     #[test]
     fn decrypts_only_in_its_context_and_unchanged() {
@@ -219,5 +221,22 @@ mod tests {
         std::fs::write(&file, b"short").unwrap();
         let error = Store::open(&path).unwrap().key().unwrap_err();
         assert_eq!(error.code(), "STORE_UNOPENABLE");
+    }
+
+    #[test]
+    fn equal_recorded_forms_of_different_originals_differ() {
+        let [store, other] = [(); 2].map(|()| Store::in_memory().unwrap());
+        let object = |password: &str| {
+            [("password".to_owned(), Value::from(password))].into_iter().collect::<Object>()
+        };
+        let digest = |key: &dyn ArgumentKey, original: &str| {
+            let original = original_digest(key, &object(original), None).unwrap();
+            args_digest(&object("[REDACTED]"), None, &[], original)
+        };
+        let one = digest(&store, "1234");
+        assert_eq!(one, digest(&store, "1234"));
+        assert_ne!(one, digest(&store, "1235"));
+        // Without the key of the store nobody can try all short passwords.
+        assert_ne!(one, digest(&other, "1234"));
     }
 }

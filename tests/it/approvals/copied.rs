@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::{Office, asks, risky, waits};
-use crate::daemon::support::Stage;
+use crate::daemon::support::{Stage, until};
 use crate::run_cli::{ECHO, request, write};
 use crate::support::{Run, World, copy_directory, workspace};
 
@@ -152,6 +152,9 @@ fn adoption_waits_until_the_process_of_the_original_is_gone() {
     let process = format!("process {} uses it", std::process::id());
     assert!(error.to_string().contains(&process), "{error}");
     drop(router);
+    // The last to leave takes the write-ahead log into the file.
+    let log = format!("{}-wal", office.db().display());
+    until("the store to be closed", || (!std::path::Path::new(&log).exists()).then_some(()));
     let adoption = store::adopt(&copy).unwrap_err();
     assert!(adoption.to_string().contains(&process), "{adoption}");
     // The copy knows the process from its own record; a later copy knows that it is gone.

@@ -180,6 +180,26 @@ fn changed_policy_does_not_use_up_an_approval() {
 }
 
 #[test]
+fn digest_is_keyed_by_the_store_and_made_only_when_a_rule_asks() {
+    let [office, other] = [(); 2].map(|()| Office::new());
+    let router = office.router(asks("risky"));
+    let safe = super::run(&router, &super::plan(&["safe"]));
+    assert_eq!(safe.status, Status::Completed);
+    let key = nexus_router::store::StoreKey::path(&office.db());
+    assert!(!key.exists(), "no rule asked");
+    let digest = |router: &nexus_router::router::Router, request: &serde_json::Value| {
+        super::run(router, request).waiting.unwrap().args_digest
+    };
+    let first = digest(&router, &risky());
+    assert!(key.exists());
+    assert_eq!(first, digest(&router, &risky()));
+    let changed = serde_json::json!({ "name": "Eve" });
+    let changed = super::set(risky(), "/plan_override/0/call/args", changed);
+    assert_ne!(first, digest(&router, &changed));
+    assert_ne!(first, digest(&other.router(asks("risky")), &risky()));
+}
+
+#[test]
 fn decisions_are_counted_and_told() {
     use nexus_router::gate::Witness;
     use nexus_router::metrics::{Gauges, Metrics};

@@ -86,9 +86,12 @@ fn approval_without_configuration_is_refused_and_kept() {
         let refused = world.run(&["approvals", "approve", approval_id, "--db", "runs.db"]);
         assert_eq!(refused.code(), 2, "{}", refused.stdout());
         let told = refused.stderr();
-        for text in
-            ["error[APPROVAL_NOT_EXECUTABLE]", "there is no adapter 'echo'", "--config FILE"]
-        {
+        for text in [
+            "error[APPROVAL_NOT_EXECUTABLE]",
+            "there is no adapter 'echo'",
+            &format!("approve {approval_id} --config FILE"),
+            "--config FILE",
+        ] {
             assert!(told.contains(text), "{told}");
         }
     }

@@ -176,26 +176,37 @@ fn only_who_may_decides() {
 }
 
 #[test]
-fn reload_that_changes_the_policy_does_not_use_up_an_approval() {
+fn reload_that_breaks_a_call_does_not_use_up_its_approval() {
     let daemon = stage("").start(&[]);
-    let (run_id, first) = waits(&daemon, "apply");
-    daemon.stage.configure(&config(&daemon.stage, "it is very risky", ""));
-    daemon.ask("POST", "/v1/reload").ok();
-    for _ in 0..2 {
-        let refused =
-            daemon.ask("POST", &path(&first, "approve")).refused(409, "APPROVAL_NOT_EXECUTABLE");
-        assert!(refused["hint"].as_str().unwrap().contains("--config FILE"), "{refused}");
+    let reload = |config: &str| {
+        daemon.stage.configure(config);
+        daemon.ask("POST", "/v1/reload").ok();
+    };
+    let (run_id, planned) = waits(&daemon, "apply");
+    let called = daemon.post("/v1/tools/buy", &json!({})).by("apply").send();
+    let called = called.json()["waiting"]["approval_id"].as_str().unwrap().to_owned();
+    let changed = config(&daemon.stage, "it is very risky", "");
+    let missing = config(&daemon.stage, "it is risky", "").replace("\"shop\"", "\"other\"");
+    for (config, why) in [(changed, "the policy is not"), (missing, "there is no adapter 'shop'")] {
+        reload(&config);
+        for id in [&planned, &called] {
+            let refused =
+                daemon.ask("POST", &path(id, "approve")).refused(409, "APPROVAL_NOT_EXECUTABLE");
+            assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
+            let command = format!("nexus-router approvals approve {id} --config FILE");
+            assert!(refused["hint"].as_str().unwrap().contains(&command), "{refused}");
+        }
     }
     daemon.audited(|event| {
         event["kind"] == "approval.refused"
             && event["payload"]["reason"] == "APPROVAL_NOT_EXECUTABLE"
     });
-    assert_eq!(calls(&daemon), 0);
-    assert_eq!(daemon.get(&format!("/v1/approvals/{first}")).ok()["state"], "open");
-    daemon.stage.configure(&config(&daemon.stage, "it is risky", ""));
-    daemon.ask("POST", "/v1/reload").ok();
-    daemon.ask("POST", &path(&first, "approve")).ok();
-    assert_eq!((daemon.ended(&run_id)["status"].as_str(), calls(&daemon)), (Some("COMPLETED"), 1));
+    assert_eq!((calls(&daemon), daemon.get("/v1/approvals").ok()["total"].clone()), (0, json!(2)));
+    reload(&config(&daemon.stage, "it is risky", ""));
+    daemon.ask("POST", &path(&called, "approve")).ok();
+    daemon.ask("POST", &path(&planned, "approve")).ok();
+    assert_eq!(daemon.ended(&run_id)["status"], "COMPLETED");
+    until("both calls", || (calls(&daemon) == 2).then_some(()));
 }
 
 #[test]

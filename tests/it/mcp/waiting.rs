@@ -236,7 +236,7 @@ fn stdio_client_hears_and_finds_its_call_after_a_restart() {
     let text = log["params"]["data"]["message"].as_str().unwrap();
     let approval_id = log["params"]["data"]["fields"]["approval_id"].as_str().unwrap();
     assert_notice(text, approval_id);
-    drop(server.end());
+    assert_eq!(server.end(), Some(0));
     assert_completed(&stage.paste(command(text)));
     let mut server = Server::start(&stage, &[]);
     let mut params = greet(&meta(&json!({})));
