@@ -19,6 +19,7 @@ mod state;
 mod storage;
 mod timeline;
 mod tool;
+mod unmatched;
 mod watchman;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub use prepared::Prepared;
 pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, Timeline};
 pub use tool::{TOOLS, Tool};
+pub use unmatched::UnmatchedSetting;
 pub use watchman::Watchman;
 
 use crate::bundle::{self, ImportOptions, Imported};

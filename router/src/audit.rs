@@ -34,6 +34,12 @@ pub const KINDS: &[(&str, &str)] = &[
          that were `added`, `removed` and `replaced`, how many were `kept`, and the keys that have no \
          effect yet, `needs_restart`.",
     ),
+    (
+        "permissions.changed",
+        "A new configuration, catalogue or registered tool changed rules, offers, grants or roles; the `cause`, and the \
+         `name` of who asked for it; how many changes there are in `total`, how many of them `widened` permissions, \
+         and the first of the `changes`.",
+    ),
     ("tools.changed", "Adapters offer something else than before; how many `tools` there are now."),
     (
         "config.refused",

@@ -1,6 +1,7 @@
 //! What the operator lays down for every run, whatever its caller allows.
 
 mod contract;
+mod difference;
 mod hint;
 mod keeping;
 mod names;
@@ -23,6 +24,7 @@ use crate::role::{ActionClass, Role};
 use crate::signal::Judge;
 
 pub use contract::{Contract, Contracts};
+pub use difference::{PermissionChange, Permissions};
 pub use hint::{Hint, Hints};
 pub use keeping::{Keeping, KeptOperation};
 pub use names::is_plain;

@@ -6,6 +6,7 @@ mod counted;
 mod error;
 mod incidents;
 mod own;
+mod permissions;
 mod process;
 mod refusals;
 mod reload;
@@ -36,6 +37,7 @@ use crate::telemetry::Telemetry;
 pub use catalogues::Changes;
 pub use counted::Counted;
 pub use error::Error;
+pub use permissions::LastReload;
 pub use reload::Reloaded;
 pub use standing::Standing;
 pub use watch::watch;
@@ -78,6 +80,8 @@ struct Inner {
     standing: RwLock<Arc<Standing>>,
     /// One reload at a time.
     reloading: Mutex<()>,
+    /// The last change of the configuration, with the permissions that it changed.
+    last_reload: Mutex<Option<LastReload>>,
     /// The state of the configuration file before it was read last.
     seen: Mutex<Mark>,
     crier: Crier,
@@ -130,7 +134,14 @@ impl Service {
         refusals::witness(&app, &audit);
         approvals::witness(&app, &audit);
         incidents::witness(&app, &audit);
-        let standing = Standing::of(&app.config(), app.tools()?, app.law()?, app.discovery()?)?;
+        let config = app.config();
+        if config.policy.default.is_none() {
+            tracing::warn!(
+                "policy.default is not set, so calls that no rule fits are allowed; \
+                 set [policy] default = \"deny\" or \"allow\""
+            );
+        }
+        let standing = Standing::of(&config, app.tools()?, app.law()?, app.discovery()?)?;
         let inner = Inner {
             environment,
             router,
@@ -143,6 +154,7 @@ impl Service {
             strangers: Buckets::new(refusals::ADDRESSES),
             standing: RwLock::new(Arc::new(standing)),
             reloading: Mutex::default(),
+            last_reload: Mutex::default(),
             seen: Mutex::new(seen),
             crier: Crier::default(),
             examinations: Semaphore::new(EXAMINATIONS),

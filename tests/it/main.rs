@@ -24,6 +24,7 @@ mod load;
 mod mcp;
 mod mcp_client;
 mod mimic;
+mod offers;
 mod ops;
 mod proof;
 mod readme;

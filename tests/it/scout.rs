@@ -143,12 +143,14 @@ default_adapter = "scout"
 id = "scout"
 ref = "nexus_router_adapter_scout:create_adapter"
 role = "scout"
+offer = {{ tools = ["*"], prefix = "scout." }}
 config = {{ searches = {{ web = {{ query = "q", hits = "/hits" }} }} }}
 {sources}
 [[adapters]]
 id = "asker"
 ref = "probe_adapters:asker"
 role = "scout"
+offer = {{ tools = ["*"] }}
 {sources}
 [[adapters]]
 id = "library"

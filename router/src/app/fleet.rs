@@ -237,6 +237,11 @@ impl Fleet {
         keeper(&self.members, interface_id)
     }
 
+    /// Lists the ids of the adapters, in the order of the configuration.
+    pub(super) fn adapter_ids(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| member.adapter.adapter_id())
+    }
+
     /// Lists the refs of the libraries that are loaded, each once.
     pub(super) fn libraries(&self) -> Vec<&str> {
         let refs = self.members.iter().map(|member| member.entry.factory_ref.as_str());

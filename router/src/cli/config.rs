@@ -6,8 +6,10 @@ use clap::Subcommand;
 
 use super::output::{Form, Output, tell};
 use super::{Answer, Error};
+use crate::access;
 use crate::access::origin::Guard;
-use crate::app::{App, Named, full_text};
+use crate::app::{App, Named, UnmatchedSetting, full_text};
+use crate::caller::Caller;
 use crate::check::Status;
 use crate::config::{self, ConfigFile, Environment, Origin, Problem};
 use crate::json::{Object, Value};
@@ -21,6 +23,7 @@ Examples:
 const CHECK_HELP: &str = "\
 Examples:
   nexus-router config check
+  nexus-router config check --load --strict
   nexus-router config check --config-file /etc/nexus-router/router.toml --load && \
 systemctl reload nexus-router";
 
@@ -63,6 +66,9 @@ pub(super) struct CheckArguments {
     /// Load the adapters too, which runs code of theirs.
     #[arg(long)]
     load: bool,
+    /// Exit 1 also if a rule, offer or tool matches nothing, or an adapter is offered to nobody.
+    #[arg(long)]
+    strict: bool,
     /// The format of the answer.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
@@ -104,9 +110,13 @@ struct Checked {
     file: Option<PathBuf>,
     config: Option<ConfigFile>,
     problems: Vec<Problem>,
+    /// Settings that match nothing.
+    warnings: Vec<Problem>,
+    strict: bool,
 }
 
 fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer, Error> {
+    let strict = arguments.strict;
     let checked = match ConfigFile::trace(arguments.which.config_file.as_deref(), environment) {
         Ok((config, origins)) => {
             let mut problems = config.problems(&origins, config::variable);
@@ -115,14 +125,28 @@ fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer
                 let (message, hint) = (bad.to_string(), bad.hint().to_owned());
                 problems.push(Problem { origin: Origin::Default, message, hint });
             }
-            if arguments.load {
-                problems.extend(load(&config, environment));
+            let mut warnings = Vec::new();
+            match unmatched(&config, environment, arguments.load) {
+                Ok(found) => {
+                    warnings.extend(found.into_iter().map(|one| Problem {
+                        origin: origins.of(&one.path),
+                        message: one.message,
+                        hint: one.hint.to_owned(),
+                    }));
+                }
+                Err(problem) => problems.push(problem),
             }
-            Checked { file: config.source.clone(), config: Some(config), problems }
+            Checked {
+                file: config.source.clone(),
+                config: Some(config),
+                problems,
+                warnings,
+                strict,
+            }
         }
         Err(config::Error::Invalid { path, first, others }) => {
             let problems = std::iter::once(first).chain(others).collect();
-            Checked { file: path, config: None, problems }
+            Checked { file: path, config: None, problems, warnings: Vec::new(), strict }
         }
         Err(error) => return Err(error.into()),
     };
@@ -131,20 +155,42 @@ fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer
         Form::Json => output.value(&checked.to_json())?,
         Form::Human => checked.human(&mut output)?,
     }
-    Ok(if checked.problems.is_empty() { Answer::Yes } else { Answer::No })
+    Ok(if checked.is_ok() { Answer::Yes } else { Answer::No })
 }
 
-/// Loads the adapters, which refuses tools of adapters that are not there.
-fn load(config: &ConfigFile, environment: &Environment) -> Option<Problem> {
+/// Lists the settings that match nothing. With the adapters loaded more is known, and tools of adapters that are
+/// missing are errors.
+fn unmatched(
+    config: &ConfigFile,
+    environment: &Environment,
+    load: bool,
+) -> Result<Vec<UnmatchedSetting>, Problem> {
     let app = App::new(environment, config.clone(), Named::default());
-    let error = app.registry().err()?;
-    Some(Problem { origin: Origin::Default, message: full_text(&error), hint: error.hint() })
+    let file = app.data_dir().ok().map(|directory| directory.join(access::FILE_NAME));
+    let tokens = file.and_then(|file| access::list(&file).ok()).unwrap_or_default();
+    let tokens = tokens.into_iter().map(|token| token.name);
+    let configured = config.tokens.iter().map(|token| token.name.clone());
+    let tokens = tokens.chain(configured).chain([Caller::LOCAL.to_owned()]).collect();
+    if !load {
+        return Ok(app.unmatched_in_file(tokens));
+    }
+    app.unmatched(tokens).map_err(|error| Problem {
+        origin: Origin::Default,
+        message: full_text(&error),
+        hint: error.hint(),
+    })
 }
 
 impl Checked {
+    fn is_ok(&self) -> bool {
+        self.problems.is_empty() && (self.warnings.is_empty() || !self.strict)
+    }
+
     fn human(&self, output: &mut Output) -> std::io::Result<()> {
-        let sign = output.sign(Status::Fail);
-        for problem in &self.problems {
+        let signs = [output.sign(Status::Fail), output.sign(Status::Warn)];
+        let problems = self.problems.iter().map(|problem| (&signs[0], problem));
+        let warnings = self.warnings.iter().map(|warning| (&signs[1], warning));
+        for (sign, problem) in problems.chain(warnings) {
             let place = match &problem.origin {
                 Origin::Variable(name) => format!("{name}: "),
                 Origin::File { .. } | Origin::Default => String::new(),
@@ -153,19 +199,23 @@ impl Checked {
             output.line(&format!("{sign} {message}\n  hint: {}", visible(&problem.hint)))?;
         }
         let file = self.file.as_deref().map_or_else(|| "no file".to_owned(), shown);
+        let warned = match self.warnings.len() {
+            0 => String::new(),
+            warnings => format!(", {warnings} warnings"),
+        };
         match &self.config {
-            Some(config) if self.problems.is_empty() => output.line(&format!(
-                "ok: {file}, {} adapters, {} tools, {} listeners",
+            Some(config) if self.is_ok() => output.line(&format!(
+                "ok: {file}, {} adapters, {} tools, {} listeners{warned}",
                 config.adapters.len(),
                 config.tools.len(),
                 config.listeners.len()
             )),
-            _ => output.line(&format!("not ok: {file}, {} problems", self.problems.len())),
+            _ => output.line(&format!("not ok: {file}, {} problems{warned}", self.problems.len())),
         }
     }
 
     fn to_json(&self) -> Value {
-        let problems = self.problems.iter().map(|problem| {
+        let told = |problem: &Problem| {
             let mut object = Object::new();
             object.insert("message", problem.message.as_str());
             object.insert("hint", problem.hint.as_str());
@@ -178,9 +228,9 @@ impl Checked {
                 Origin::Default => {}
             }
             Value::Object(object)
-        });
+        };
         let mut answer = Object::new();
-        answer.insert("ok", self.problems.is_empty());
+        answer.insert("ok", self.is_ok());
         let file = self.file.as_deref().map(|file| file.display().to_string());
         answer.insert("file", file.map_or(Value::Null, Value::from));
         if let Some(config) = &self.config {
@@ -188,7 +238,8 @@ impl Checked {
             answer.insert("tools", config.tools.len());
             answer.insert("listeners", config.listeners.len());
         }
-        answer.insert("problems", problems.collect::<Vec<_>>());
+        answer.insert("problems", self.problems.iter().map(told).collect::<Vec<_>>());
+        answer.insert("warnings", self.warnings.iter().map(told).collect::<Vec<_>>());
         answer.into()
     }
 }

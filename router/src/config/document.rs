@@ -26,7 +26,7 @@ pub(crate) struct Origins(BTreeMap<String, Origin>);
 
 impl Origins {
     /// Returns where a setting was said, or else what holds it, or something beside it.
-    pub(super) fn of(&self, path: &str) -> Origin {
+    pub(crate) fn of(&self, path: &str) -> Origin {
         let mut path = path;
         loop {
             let beside = || self.below(path).into_iter().next();

@@ -9,7 +9,7 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
-use crate::access::Visibility;
+use crate::access::{Scope, Visibility};
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
@@ -71,6 +71,9 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             answer.insert("streams", gauges.streams);
             answer.insert("adapters", gauges.adapters);
             answer.insert("tools", context.standing.tools.iter().count());
+            if let Some(reload) = service.last_reload() {
+                answer.insert("last_reload", reload.to_json(context.bearer.may(Scope::Admin)));
+            }
             answer.insert("you", you(context));
             Ok(reply::json(StatusCode::OK, &answer.into()))
         })

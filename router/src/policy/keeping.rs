@@ -83,6 +83,13 @@ impl Keeping {
         })
     }
 
+    /// Lists the operations, each as tool and method.
+    pub fn operations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.operations.iter().flat_map(|(tool, methods)| {
+            methods.keys().map(move |method| (tool.as_str(), method.as_str()))
+        })
+    }
+
     /// Finds an operation by the call that it is.
     #[must_use]
     pub fn operation(&self, tool: &str, method: &str) -> Option<&KeptOperation> {

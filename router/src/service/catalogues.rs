@@ -85,6 +85,7 @@ impl Service {
         let mut payload = Object::new();
         payload.insert("tools", standing.tools.iter().count());
         self.inner.app.put_in_force(prepared)?;
+        self.record_offers("a catalogue changed", &standing);
         self.stand(standing, changed);
         self.inner.audit.replace_secrets(self.inner.app.secrets()?);
         drop(one);
@@ -105,9 +106,16 @@ impl Service {
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
         let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         self.inner.app.put_in_force(prepared)?;
+        self.record_offers("a registered tool changed", &standing);
         self.stand(standing, Changed::ALL);
         drop(one);
         Ok(())
+    }
+
+    /// Records the offers that are different, under the same configuration.
+    fn record_offers(&self, cause: &'static str, standing: &Standing) {
+        let config = self.inner.app.config();
+        self.record_permissions((cause, None), (&config, &self.standing()), (&config, standing));
     }
 
     /// Puts what is asked for at every request in force.

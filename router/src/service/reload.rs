@@ -35,7 +35,7 @@ impl Service {
     /// When the new configuration cannot be used.
     pub fn reload_by(&self, cause: &'static str, name: Option<&str>) -> Result<Reloaded, Error> {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = self.reload_once();
+        let answer = self.reload_once((cause, name));
         drop(one);
         let mut payload = Object::new();
         payload.insert("cause", cause);
@@ -71,7 +71,7 @@ impl Service {
         answer
     }
 
-    fn reload_once(&self) -> Result<Reloaded, Error> {
+    fn reload_once(&self, cause: (&'static str, Option<&str>)) -> Result<Reloaded, Error> {
         let before = self.inner.app.config();
         let mut seen = self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = before.source.as_deref().and_then(mark);
@@ -86,6 +86,8 @@ impl Service {
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
         let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         let changes = self.inner.app.put_in_force(prepared)?;
+        let after = self.inner.app.config();
+        self.record_permissions(cause, (&before, &self.standing()), (&after, &standing));
         // Another law may show other things to the same caller.
         self.stand(standing, Changed::ALL);
         self.inner.audit.replace_secrets(self.inner.app.secrets()?);

@@ -118,6 +118,7 @@ fn what_is_recorded_is_what_the_table_says() {
     daemon.post("/v1/tools/test_trigger_tool_change", &json!({})).ok();
     daemon.audited(|event| event["kind"] == "tools.changed");
     daemon.ask("PUT", "/v1/log").json(&json!({ "level": "warn" })).ok();
+    daemon.stage.configure(&format!("{ADAPTERS}{FRAGILE}{changing}"));
     daemon.ask("POST", "/v1/reload").ok();
     daemon.stage.configure("nonsense = true\n");
     assert_eq!(daemon.ask("POST", "/v1/reload").send().status, 422);

@@ -12,21 +12,24 @@ use nexus_router::clock::Clock;
 use serde_json::{Value, json};
 
 use super::client::{Ask, Wire};
-use crate::support::{PROGRAM, Run, built_directory, shell};
+use crate::support::{PROGRAM, Run, built_directory, built_library, copy_program, shell};
 
 /// Longer than anything takes, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Adapters that answer, that hold calls until they are released, and that fail as they are told.
+/// Adapters that answer, that hold calls until they are released, and that fail as they are told. All are offered.
 pub const ADAPTERS: &str = r#"
 default_adapter = "echo"
 [[adapters]]
 ref = "nexus_router_adapter_echo:create_adapter"
+offer = { tools = ["*"] }
 [[adapters]]
 ref = "probe_adapters:many_calls"
 id = "many"
+offer = { tools = ["*"] }
 [[adapters]]
 ref = "probe_adapters:fake"
+offer = { tools = ["*"] }
 [adapters.config]
 responses = [
     { tool = "t", method = "refuse", behaviour = { operational_error = { error_code = "TIMEOUT", message = "no" } } },
@@ -153,9 +156,26 @@ impl Stage {
         self.start_by(command, &[])
     }
 
+    /// Starts a copy of the program that has only these libraries beside it. A configuration may be missing.
+    pub fn start_beside(self, modules: &[&str]) -> Daemon {
+        let bin = self.path("bin");
+        std::fs::create_dir(&bin).unwrap();
+        copy_program(&bin.join("nexus-router"));
+        for module in modules {
+            let library = built_library(module);
+            std::fs::copy(&library, bin.join(library.file_name().unwrap())).unwrap();
+        }
+        let mut command = self.clean(Command::new(bin.join("nexus-router")));
+        command.env_remove("NEXUS_ROUTER_ADAPTER_PATH");
+        self.start_by(command, &[])
+    }
+
     fn start_by(self, mut command: Command, arguments: &[&str]) -> Daemon {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
-        command.args(["serve", "--config", "router.toml", "--data-dir", "data"]).args(arguments);
+        command.args(["serve", "--data-dir", "data"]).args(arguments);
+        if self.path("router.toml").exists() {
+            command.args(["--config", "router.toml"]);
+        }
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }

@@ -21,6 +21,7 @@ const CONFIG: &str = r#"
 default_adapter = "echo"
 [[adapters]]
 ref = "nexus_router_adapter_echo:create_adapter"
+offer = { tools = ["*"] }
 [[adapters]]
 ref = "probe_adapters:fake"
 id = "scout"

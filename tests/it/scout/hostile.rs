@@ -118,12 +118,10 @@ fn calls_of_others_cannot_be_asked_for() {
 fn an_adapter_without_sources_is_answered_nothing() {
     let service = Service::start();
     let own = config(&service);
-    let (before, after) =
-        own.split_once("ref = \"probe_adapters:asker\"\nrole = \"scout\"\n").unwrap();
+    let asker = "ref = \"probe_adapters:asker\"\nrole = \"scout\"\noffer = { tools = [\"*\"] }\n";
+    let (before, after) = own.split_once(asker).unwrap();
     let (_, after) = after.split_once("[[adapters]]\nid = \"library\"").unwrap();
-    let bare = format!(
-        "{before}ref = \"probe_adapters:asker\"\nrole = \"scout\"\n[[adapters]]\nid = \"library\"{after}"
-    );
+    let bare = format!("{before}{asker}[[adapters]]\nid = \"library\"{after}");
     let daemon = daemon(&bare);
     let run = asked(&daemon, json!({ "asks": [docs()] }));
     assert_eq!(answers(&run)[0]["error"], "UNSUPPORTED", "{run}");

@@ -17,10 +17,11 @@ fn tools_and_resources_of_a_server_are_sources() {
     let daemon = daemon(
         &[
             "[[adapters]]\nid = \"scout\"\nref = \"nexus_router_adapter_scout:create_adapter\"\n\
-             role = \"scout\"\n"
+             role = \"scout\"\noffer = { tools = [\"*\"] }\n"
                 .to_owned(),
             source("echoes", "data_lookup", "echo", "call"),
             source("pages", "doc_retrieval", "resources", "read"),
+            source("lost", "data_lookup", "nosuch", "call"),
             format!(
                 "[[adapters]]\nid = \"server\"\nref = \"nexus_router_adapter_mcp:create_adapter\"\n\
                  grants = {{ run = [{program:?}] }}\n[adapters.config]\n\
@@ -30,7 +31,11 @@ fn tools_and_resources_of_a_server_are_sources() {
         ]
         .concat(),
     );
-    let echoed = run(&daemon, "scout", "data_lookup", json!({ "input": { "a": 1 } }));
+    // The catalogue of the server has the names of its operations, for sources too.
+    let lost = run(&daemon, "scout", "data_lookup", json!({ "source": "lost", "input": {} }));
+    assert!(lost.to_string().contains("UNKNOWN_OPERATION"), "{lost}");
+    let echoed =
+        run(&daemon, "scout", "data_lookup", json!({ "source": "echoes", "input": { "a": 1 } }));
     assert_eq!(echoed["status"], "COMPLETED", "{echoed}");
     let data = &echoed["results"][0]["output"]["result"]["data"];
     assert_eq!(data["structuredContent"]["arguments"], json!({ "a": 1 }), "{echoed}");

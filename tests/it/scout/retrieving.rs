@@ -133,9 +133,7 @@ fn base64(text: &str) -> Vec<u8> {
 
 #[test]
 fn tools_that_are_offered_have_their_class_and_leave_evidence() {
-    let offer = "role = \"scout\"\noffer = { tools = [\"*\"], prefix = \"scout.\" }\nconfig";
-    let config = config(&Service::start()).replacen("role = \"scout\"\nconfig", offer, 1);
-    let daemon = daemon(&config);
+    let daemon = daemon(&config(&Service::start()));
     let args = json!({ "args": { "source": "docs", "input": { "id": 3 } } });
     let called = |token: &str| daemon.post("/v1/tools/scout.doc_retrieval", &args).by(token).send();
     let answer = called("scout").json();

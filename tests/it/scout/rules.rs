@@ -81,21 +81,43 @@ fn the_gate_judges_what_is_asked_for_as_it_judges_steps() {
 }
 
 #[test]
+fn default_deny_holds_for_sources() {
+    let service = Service::start();
+    let rules = |adapter: &str| {
+        format!(
+            "{}[policy]\ndefault = \"deny\"\n[[policy.rules]]\neffect = \"allow\"\nadapter = \"{adapter}\"\n",
+            config(&service)
+        )
+    };
+    let denied = daemon(&rules("asker"));
+    let (answer, line) = asked(&denied, "doc_retrieval", &retrieve("docs", &json!({})));
+    assert_eq!(
+        (&answer["error"], &line["outcome"]),
+        (&json!("PERMISSION_DENIED"), &json!("refused"))
+    );
+    assert!(service.asked().is_empty(), "{:?}", service.asked());
+    let allowed = daemon(&rules("*"));
+    let (answer, _) = asked(&allowed, "doc_retrieval", &retrieve("docs", &json!({})));
+    assert_eq!(answer["error"], json!(null), "{answer}");
+}
+
+#[test]
 fn a_source_opens_its_operation_to_nobody_else() {
     let service = Service::start();
     let daemon = daemon(&config(&service));
-    for (token, adapter_id, tool) in [
-        ("scout", "library", "documents"),
-        ("envoy", "scout", "doc_retrieval"),
-        ("envoy", "library", "documents"),
-        ("scout", "scout", "shell_exec"),
+    for (token, adapter_id, tool, code) in [
+        ("scout", "library", "documents", "NOT_OFFERED"),
+        ("apply", "library", "documents", "NOT_OFFERED"),
+        ("envoy", "scout", "doc_retrieval", "ROLE_REFUSED"),
+        ("envoy", "library", "documents", "NOT_OFFERED"),
+        ("scout", "scout", "shell_exec", "NOT_OFFERED"),
     ] {
         let mut request = request(adapter_id, tool, json!({}));
         if adapter_id == "library" {
             request["plan_override"][0]["call"]["method"] = json!("get");
         }
         let run = daemon.post("/v1/runs", &request).by(token).ok();
-        assert_eq!(run["results"][0]["error"]["code"], "ROLE_REFUSED", "{token}: {run}");
+        assert_eq!(run["results"][0]["error"]["code"], code, "{token}: {run}");
     }
     assert!(service.asked().is_empty());
 }

@@ -236,7 +236,9 @@ fn offers() -> Value {
 fn tools(state: &State, params: &Value) -> Value {
     let grown = state.grown.then_some("grown");
     let all: Vec<Value> = TOOLS.iter().copied().chain(grown).map(|name| {
-        json!({ "name": name, "inputSchema": { "type": "object" }, "icons": [{ "src": "i" }], "x-own": { "a": 1 } })
+        let reads = name == "echo";
+        json!({ "name": name, "inputSchema": { "type": "object" }, "icons": [{ "src": "i" }], "x-own": { "a": 1 },
+            "annotations": { "readOnlyHint": reads } })
     }).collect();
     let (first, second) = all.split_at(5);
     if params["cursor"] == "more" {
