@@ -106,15 +106,28 @@ impl TokenBook {
     /// When the file cannot be used; then the tokens stay what they were, and every call says why until
     /// the file is good again.
     pub fn refresh(&self) -> Result<bool, Error> {
+        self.refresh_with(|| ())
+    }
+
+    /// As [`refresh`](Self::refresh). Calls `changed` before anything can read the new tokens.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh).
+    pub fn refresh_with(&self, changed: impl FnOnce()) -> Result<bool, Error> {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.pages();
         if file::is_as_seen(&self.path, before.seen.as_ref())? {
             return Ok(false);
         }
         let now = Pages::read(&self.path)?;
-        let changed = now.tokens != before.tokens;
-        *self.pages.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(now);
-        Ok(changed)
+        let differs = now.tokens != before.tokens;
+        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+        *pages = Arc::new(now);
+        if differs {
+            changed();
+        }
+        drop(pages);
+        Ok(differs)
     }
 
     fn pages(&self) -> Arc<Pages> {

@@ -120,9 +120,11 @@ impl Service {
 
     /// Puts what is asked for at every request in force.
     pub(super) fn stand(&self, standing: Standing, changed: Changed) {
-        *self.inner.standing.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(standing);
-        // The configuration may give tokens other roles.
+        let mut current = self.inner.standing.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(standing);
+        // The configuration may give tokens other roles; the lock keeps both changes together.
         self.inner.app.caller_check().mark_changed();
+        drop(current);
         self.inner.crier.offers_changed(changed);
     }
 }

@@ -17,7 +17,9 @@ impl Service {
         let Some(book) = &self.inner.tokens else { return };
         let mut refused = self.inner.tokens_refused.lock().unwrap_or_else(PoisonError::into_inner);
         let before = book.tokens();
-        let changed = match book.refresh() {
+        // A token that is refused from now on is also checked again from now on.
+        let checks = self.inner.app.caller_check();
+        let changed = match book.refresh_with(|| checks.mark_changed()) {
             Ok(changed) => changed,
             Err(error) => {
                 let why = full_text(&error);
@@ -44,7 +46,6 @@ impl Service {
             let payload = changes(&before, &book.tokens());
             tracing::info!(tokens = book.len(), "the tokens changed");
             self.inner.audit.record("tokens.changed", payload);
-            self.inner.app.caller_check().mark_changed();
         }
     }
 

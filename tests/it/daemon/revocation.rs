@@ -12,6 +12,7 @@ const TOOLS: &str = r#"
 [[adapters]]
 ref = "probe_adapters:many_calls"
 id = "single"
+offer = { tools = ["*"] }
 calls = 1
 [[tools]]
 name = "quick"

@@ -7,11 +7,11 @@ use crate::daemon::support::{Daemon, until};
 
 /// Adds a source whose calls are held until they are released.
 fn with_held_source(config: &str) -> String {
-    let asker = "ref = \"probe_adapters:asker\"\nrole = \"scout\"\n";
     let source = "[[adapters.sources]]\nname = \"held\"\nadapter = \"many\"\ntool = \"t\"\n\
                   method = \"hold\"\naction_class = \"doc_retrieval\"\n";
-    assert!(config.contains(asker), "{config}");
-    let config = config.replace(asker, &format!("{asker}{source}"));
+    let (before, asker) = config.split_once("id = \"asker\"").unwrap();
+    let (keys, sources) = asker.split_once("[[adapters.sources]]").unwrap();
+    let config = format!("{before}id = \"asker\"{keys}{source}[[adapters.sources]]{sources}");
     format!("{config}[[adapters]]\nid = \"many\"\nref = \"probe_adapters:many_calls\"\n")
 }
 
