@@ -1,8 +1,8 @@
 //! The course of a run: plan, selection, steps, provenance, end; from the beginning or from where a
 //! process that is gone left off.
 
-mod asking;
 mod answer;
+mod asking;
 mod attesting;
 mod ending;
 mod failure;

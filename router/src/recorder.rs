@@ -13,7 +13,8 @@ use crate::json::Object;
 use crate::run::{Illegal, Phase, Run};
 use crate::store;
 use crate::store::{
-    Append, ApprovalChange, Claim, Header, HeldAnswer, Orphan, Progress, Receipt, Status, Store, Ticket,
+    Append, ApprovalChange, Claim, Header, HeldAnswer, Orphan, Progress, Receipt, Status, Store,
+    Ticket,
 };
 
 /// The pen that writes one run.
@@ -164,9 +165,10 @@ impl Recorder {
     /// last. If that is impossible, the caller finds the recorded form later.
     pub(crate) fn hold(&mut self, step: usize, caller: Option<&Caller>, answer: &Object) {
         let (run_id, now) = (self.header.run_id.as_str(), self.clock.now());
-        let held = self.store.key().and_then(|key| {
-            HeldAnswer::encrypt(key, (run_id, step), caller, answer, now)
-        });
+        let held = self
+            .store
+            .key()
+            .and_then(|key| HeldAnswer::encrypt(key, (run_id, step), caller, answer, now));
         match held {
             Ok(held) => self.held.extend(held),
             Err(error) => tracing::warn!(run_id, %error, "cannot hold the answer of a step"),

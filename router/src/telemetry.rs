@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use opentelemetry::Context;
 use opentelemetry::trace::{
-    SpanContext, SpanId, Status, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+    SpanContext, SpanId, Status, TraceContextExt as _, TraceFlags, TraceId, TraceState,
+    TracerProvider as _,
 };
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::{Span, Subscriber};

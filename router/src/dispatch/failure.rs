@@ -89,9 +89,13 @@ mod tests {
     #[test]
     fn is_error_fails_only_tool_results() {
         let act = Act { adapter_id: "files", tool: "read", method: "call" };
-        let output = r#"{"isError":true,"content":[{"type":"image"},{"type":"text","text":"no disk"}]}"#;
+        let output =
+            r#"{"isError":true,"content":[{"type":"image"},{"type":"text","text":"no disk"}]}"#;
         let (code, message) = failure(&Law::default(), "mcp", act, output).unwrap();
-        assert_eq!((code.as_str(), message.as_str()), (TOOL_ERROR, "the tool reports an error: no disk"));
+        assert_eq!(
+            (code.as_str(), message.as_str()),
+            (TOOL_ERROR, "the tool reports an error: no disk")
+        );
         assert_eq!(failure(&Law::default(), "http", act, output), None);
         assert_eq!(failure(&Law::default(), "mcp", act, r#"{"isError":false}"#), None);
     }
@@ -99,12 +103,16 @@ mod tests {
     #[test]
     fn exit_code_fails_executing_classes_only() {
         let mut law = Law::default();
-        let [test, write] = ["test", "write"].map(|tool| Act { adapter_id: "ci", tool, method: "m" });
+        let [test, write] =
+            ["test", "write"].map(|tool| Act { adapter_id: "ci", tool, method: "m" });
         law.classes.insert(test.key(), ActionClass::TestExec);
         law.classes.insert(write.key(), ActionClass::FileWrite);
         let output = r#"{"exit_code":3,"errors":[]}"#;
         let (code, message) = failure(&law, "x", test, output).unwrap();
-        assert_eq!((code.as_str(), message.as_str()), (code::NONZERO_EXIT, "the program ended with exit code 3"));
+        assert_eq!(
+            (code.as_str(), message.as_str()),
+            (code::NONZERO_EXIT, "the program ended with exit code 3")
+        );
         assert_eq!(failure(&law, "x", write, output), None);
         assert_eq!(failure(&law, "x", test, r#"{"exit_code":0}"#), None);
     }

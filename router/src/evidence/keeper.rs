@@ -296,7 +296,8 @@ impl Keeper {
             }
             Given::Failed { code, .. } => {
                 let known = report.reason.clone().or_else(|| native.then(|| "not_ok".to_owned()));
-                let reason = known.unwrap_or_else(|| format!("error:{}", code.to_ascii_lowercase()));
+                let reason =
+                    known.unwrap_or_else(|| format!("error:{}", code.to_ascii_lowercase()));
                 (Outcome::Failed, reason)
             }
             Given::Error { findings, .. } if !findings.is_empty() => {

@@ -56,8 +56,7 @@ impl Inner {
         }
         let (caller, now) = (caller.cloned(), self.clock.now());
         self.ask(move |store| {
-            restore(store, now, &mut outcome, caller.as_ref(), fetch)
-                .map(|()| outcome)
+            restore(store, now, &mut outcome, caller.as_ref(), fetch).map(|()| outcome)
         })
         .await
     }

@@ -67,8 +67,8 @@ pub(super) fn write(
         return Ok(());
     }
     remove_expired(transaction, Clock::System.now())?;
-    let mut insert =
-        transaction.prepare_cached("INSERT OR REPLACE INTO held_answers VALUES (?1, ?2, ?3, ?4)")?;
+    let mut insert = transaction
+        .prepare_cached("INSERT OR REPLACE INTO held_answers VALUES (?1, ?2, ?3, ?4)")?;
     for HeldAnswer { step, expires_at, answer } in held {
         insert.execute(params![run_id, step, expires_at, answer])?;
     }
@@ -84,7 +84,8 @@ pub(super) fn remove(connection: &Connection, run_id: &str) -> Result<(), Error>
 
 /// Removes held answers whose time is over.
 pub(super) fn remove_expired(connection: &Connection, now: Timestamp) -> Result<(), Error> {
-    let mut delete = connection.prepare_cached("DELETE FROM held_answers WHERE expires_at <= ?1")?;
+    let mut delete =
+        connection.prepare_cached("DELETE FROM held_answers WHERE expires_at <= ?1")?;
     delete.execute([now.as_millis()])?;
     Ok(())
 }

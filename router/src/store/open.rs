@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::{Error, held};
 use super::owner::Identity;
 use super::schema::{self, Layout};
+use super::{Error, held};
 use crate::clock::Clock;
 
 /// How long to wait when another process is in the way.

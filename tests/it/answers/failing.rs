@@ -1,5 +1,9 @@
 //! A tool that reports its failure fails its step, on every path.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
 use serde_json::{Value, json};
 
 use super::{approve, toml};
@@ -28,10 +32,11 @@ fn exit_output() -> Value {
 
 fn config(more: &str) -> String {
     let response = |method: &str, output: Value| {
-        toml(&json!({ "tool": "t", "method": method, "behaviour": { "return_json": output.to_string() } }))
+        toml(
+            &json!({ "tool": "t", "method": method, "behaviour": { "return_json": output.to_string() } }),
+        )
     };
-    let responses =
-        [response("search", role_output()), response("test", exit_output())].join(", ");
+    let responses = [response("search", role_output()), response("test", exit_output())].join(", ");
     let fake = |id: &str, more: &str| {
         format!(
             "[[adapters]]\nref = 'probe_adapters:fake'\nid = '{id}'\n{more}\n\
@@ -63,7 +68,8 @@ fn failing(adapter_id: &str, tool: &str, method: &str) -> Value {
 }
 
 /// Returns the three failures: adapter, tool, method, offered name, code and output.
-fn failures() -> [(&'static str, &'static str, &'static str, &'static str, &'static str, Value); 3] {
+fn failures() -> [(&'static str, &'static str, &'static str, &'static str, &'static str, Value); 3]
+{
     [
         (
             "conformance",
@@ -91,7 +97,10 @@ fn reported_failures_stop_the_plan() {
         let run = daemon.post("/v1/runs", &request).by("apply").ok();
         assert_eq!((&run["status"], statuses(&run)), (&json!("FAILED"), vec!["error", "skipped"]));
         let result = &run["results"][0];
-        assert_eq!((&result["error"]["code"], &result["error"]["kind"]), (&json!(code), &json!("operational")));
+        assert_eq!(
+            (&result["error"]["code"], &result["error"]["kind"]),
+            (&json!(code), &json!("operational"))
+        );
         assert_eq!(result["output"], output, "unmodified: {run}");
         let called = daemon.post(&format!("/v1/tools/{name}"), &json!({})).by("apply").ok();
         assert_eq!((&called["status"], &called["error"]["code"]), (&json!("FAILED"), &json!(code)));
@@ -226,6 +235,47 @@ fn failed_steps_stay_failed_through_a_restart() {
     assert_eq!(own["results"][0]["output"], exit_output(), "{own}");
 }
 
+/// Reads a post of a client, answers it, and returns its body.
+fn post(stream: TcpStream) -> Vec<u8> {
+    let mut stream = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while stream.read_line(&mut line).unwrap() > 0 && line != "\r\n" {
+        if let Some(bytes) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = bytes.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.get_mut().write_all(answer).unwrap();
+    body
+}
+
+#[test]
+fn spans_of_failed_tools_have_the_error_status() {
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in collector.incoming() {
+            drop(tell.send(post(stream.unwrap())));
+        }
+    });
+    let exports = format!("[telemetry]\notlp_endpoint = '{endpoint}'\n");
+    let mut daemon = Daemon::start(&config(&exports), &[]);
+    let run = daemon.post("/v1/runs", &failing("runner", "t", "test")).by("apply").ok();
+    assert_eq!(run["status"], "FAILED", "{run}");
+    daemon.stop();
+    let mut sent = Vec::new();
+    until("the spans", || {
+        sent.extend(told.try_iter().flatten());
+        let has = |text: &str| sent.windows(text.len()).any(|it| it == text.as_bytes());
+        // The statuses of the step and of the run.
+        (has("NONZERO_EXIT") && has("step_failed")).then_some(())
+    });
+}
+
 #[test]
 fn command_line_exits_with_one_and_shows_the_code() {
     let stage = Stage::new(&config(""));
@@ -242,7 +292,8 @@ fn command_line_exits_with_one_and_shows_the_code() {
         assert_eq!(json.json()["results"][0]["output"], output);
         let run_id = json.json()["run"]["run_id"].as_str().unwrap().to_owned();
         let mut command = stage.program();
-        let shown = Run(command.args(["runs", "show", &run_id, "--db", "own.db"]).output().unwrap());
+        let shown =
+            Run(command.args(["runs", "show", &run_id, "--db", "own.db"]).output().unwrap());
         for text in [human.stdout(), shown.stdout()] {
             assert!(text.contains(code) && text.contains("FAILED"), "{text}");
         }

@@ -65,7 +65,7 @@ fn a_failed_program_stops_the_plan_unless_any_exit_is_expected() {
         step["expect"] = json!(expect);
         step
     };
-    let write = |name: &str| json!({ "tool": "file_write", "args": { "path": name, "content": "x" } });
+    let write = |name: &str| json!({ "tool": "file_write", "args": { "path": name, "text": "x", "mode": "create" } });
     let run = stage.run(&[failed("success"), write("released.txt")]);
     assert_eq!(run["status"], "FAILED", "{run}");
     let statuses = |run: &serde_json::Value| [0, 1].map(|n| run["results"][n]["status"].clone());
@@ -81,10 +81,13 @@ fn a_failed_program_stops_the_plan_unless_any_exit_is_expected() {
         (&json!("FAILED"), &json!("exit_code:1"))
     );
     let run = stage.run(&[failed("any"), write("released.txt")]);
-    assert_eq!((&run["status"], statuses(&run)), (&json!("COMPLETED"), ["ok", "ok"].map(Into::into)));
+    assert_eq!(
+        (&run["status"], statuses(&run)),
+        (&json!("COMPLETED"), ["ok", "ok"].map(Into::into))
+    );
     assert!(stage.workspace("released.txt").exists());
     // A file that cannot be written is a failure of the role, not of a program.
-    let run = stage.run(&[write("missing/released.txt")]);
+    let run = stage.run(&[write("released.txt")]);
     assert_eq!(run["results"][0]["error"]["code"], "ROLE_FAILED", "{run}");
     stage.assert_verified();
 }

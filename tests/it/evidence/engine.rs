@@ -307,11 +307,17 @@ fn an_output_that_is_not_that_of_its_role_fails_closed_with_evidence() {
                     "good" => ("COMPLETED", "SUCCEEDED", Value::Null),
                     _ => ("FAILED", "FAILED", json!("ROLE_FAILED")),
                 };
-                assert_eq!((&run["status"], &summary["outcome"]), (&json!(status), &json!(outcome)));
+                assert_eq!(
+                    (&run["status"], &summary["outcome"]),
+                    (&json!(status), &json!(outcome))
+                );
                 assert_eq!(run["results"][0]["error"]["code"], code, "{run}");
                 let whole = &run["results"][0]["output"];
                 assert_eq!(whole["result"], json!({ "answer": "x", "latency_ms": 12 }), "{run}");
-                assert_eq!(whole["sources"][0]["url"], "https://b.example/", "as the adapter gave it");
+                assert_eq!(
+                    whole["sources"][0]["url"], "https://b.example/",
+                    "as the adapter gave it"
+                );
                 assert_eq!(output["result"], json!({ "answer": "x" }), "what varies is removed");
                 assert_eq!(output["sources"][0]["url"], "https://a.example/");
                 let removed = read(&step.join("volatile/removed.json"));
