@@ -86,7 +86,7 @@ impl Stage {
             .map(|(index, step)| {
                 let mut whole = json!({ "step_id": format!("s{}", index + 1), "intent": "",
                     "call": { "tool": step["tool"], "method": "run", "args": step["args"] } });
-                for key in ["grants", "timeout_ms"] {
+                for key in ["grants", "timeout_ms", "expect"] {
                     if let Some(value) = step.get(key) {
                         whole[key] = value.clone();
                     }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a test binary has no public surface")]
 
 mod abi;
+mod answers;
 mod approvals;
 mod check;
 mod cli;

@@ -97,14 +97,13 @@ pub(super) fn result(
             let text = ContentBlock::text(format!("{}: {}", error.code, error.message));
             match output {
                 None => CallToolResult::error(vec![text]),
-                Some(output) if content => {
-                    let upstream = typed::<CallToolResult>(output);
-                    upstream.unwrap_or_else(|_| CallToolResult::error(vec![text]))
-                }
                 Some(output) => {
-                    let mut result = CallToolResult::structured_error(Value::Object(output));
-                    result.content.insert(0, text);
-                    result
+                    let upstream = content.then(|| typed::<CallToolResult>(output.clone()).ok());
+                    upstream.flatten().unwrap_or_else(|| {
+                        let mut result = CallToolResult::structured_error(Value::Object(output));
+                        result.content.insert(0, text);
+                        result
+                    })
                 }
             }
         }

@@ -36,7 +36,7 @@ impl HeldAnswer {
         now: Timestamp,
     ) -> Result<Option<Self>, Error> {
         let mut text = String::new();
-        json::write_canonical_object(&mut text, answer);
+        json::write_compact_object(&mut text, answer);
         if text.len() > MAX_ANSWER {
             tracing::debug!(run_id, bytes = text.len(), "the answer is too long to be held");
             return Ok(None);

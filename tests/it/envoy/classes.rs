@@ -58,6 +58,41 @@ fn a_program_runs_and_its_evidence_says_what_it_was() {
 }
 
 #[test]
+fn a_failed_program_stops_the_plan_unless_any_exit_is_expected() {
+    let stage = Stage::usual();
+    let failed = |expect: &str| {
+        let mut step = test(&["sh", "-c", "echo broken; exit 1"]);
+        step["expect"] = json!(expect);
+        step
+    };
+    let write = |name: &str| json!({ "tool": "file_write", "args": { "path": name, "text": "x", "mode": "create" } });
+    let run = stage.run(&[failed("success"), write("released.txt")]);
+    assert_eq!(run["status"], "FAILED", "{run}");
+    let statuses = |run: &serde_json::Value| [0, 1].map(|n| run["results"][n]["status"].clone());
+    assert_eq!(statuses(&run), ["error", "skipped"]);
+    let result = &run["results"][0];
+    assert_eq!(result["error"]["code"], "NONZERO_EXIT", "{run}");
+    assert_eq!(result["error"]["details"], json!({ "exit_code": 1 }));
+    assert_eq!(result["output"]["stdout"], "broken\n");
+    assert!(!stage.workspace("released.txt").exists());
+    let summary = read(&stage.evidence(&run).join("step-1/run_summary.json"));
+    assert_eq!(
+        (&summary["outcome"], &summary["reason"]),
+        (&json!("FAILED"), &json!("exit_code:1"))
+    );
+    let run = stage.run(&[failed("any"), write("released.txt")]);
+    assert_eq!(
+        (&run["status"], statuses(&run)),
+        (&json!("COMPLETED"), ["ok", "ok"].map(Into::into))
+    );
+    assert!(stage.workspace("released.txt").exists());
+    // A file that cannot be written is a failure of the role, not of a program.
+    let run = stage.run(&[write("released.txt")]);
+    assert_eq!(run["results"][0]["error"]["code"], "ROLE_FAILED", "{run}");
+    stage.assert_verified();
+}
+
+#[test]
 fn selection_says_that_every_execution_has_a_sandbox() {
     let stage = Stage::usual();
     let run = stage.run(&[test(&["sh", "-c", "true"])]);

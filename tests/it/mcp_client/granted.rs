@@ -99,6 +99,23 @@ fn rules_hold_before_a_server_has_told_what_it_offers() {
 }
 
 #[test]
+fn a_tool_error_of_a_server_fails_the_step() {
+    for era in ["legacy", "modern"] {
+        let daemon = Daemon::start(&program("p", era, "m5", &run_granted()), &[]);
+        // Nothing is offered, so no definition says what the output is; the kind of the adapter does.
+        let failed = result(&daemon, "p", "sulk");
+        assert_eq!(failed["error"]["code"], "TOOL_ERROR", "{failed}");
+        let output = &failed["output"];
+        assert_eq!(output["content"][0]["text"], "not today; password: hunter2", "{failed}");
+        assert_eq!(output["content"][1], json!({ "type": "hologram", "of": "tea" }));
+        assert_eq!((&output["isError"], &output["x-own"]), (&json!(true), &json!([1.5, null])));
+        let mut any = request("p", "sulk");
+        any["plan_override"][0]["expect"] = json!("any");
+        assert_eq!(daemon.post("/v1/runs", &any).ok()["status"], "COMPLETED");
+    }
+}
+
+#[test]
 fn a_server_that_crashes_costs_its_calls_and_not_its_worker() {
     for era in ["legacy", "modern"] {
         let daemon = Daemon::start(&program("p", era, "m2", &run_granted()), &[]);

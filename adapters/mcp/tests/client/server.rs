@@ -26,6 +26,7 @@ const TOOLS: &[&str] = &[
     "ask",
     "gone",
     "deaf",
+    "sulk",
 ];
 
 /// One server.
@@ -173,6 +174,11 @@ impl Server {
                 };
                 say(notification("notifications/tools/list_changed", &params));
                 text("grown", &json!({}))
+            }
+            "sulk" => {
+                let mut result = text("not today; password: hunter2", params);
+                result["isError"] = true.into();
+                result
             }
             "fail" => {
                 let error = json!({ "code": -32050, "message": "no luck", "data": { "dice": 3 } });

@@ -130,6 +130,9 @@ impl Fake {
         let Some((what, value)) = behaviour.iter().next() else { return Ok(Object::new()) };
         match what.as_str() {
             "return" => Ok(value.as_object().cloned().unwrap_or_default()),
+            // As text, so that the configuration has no members whose names make their values secret.
+            "return_json" => serde_json::from_str(value.as_str().unwrap_or_default())
+                .map_err(|error| AdapterError::bug(error.to_string())),
             "operational_error" => {
                 let error =
                     AdapterError::operational(text(value, "error_code"), text(value, "message"));
