@@ -256,19 +256,15 @@ impl<'a> KnownNames<'a> {
             prompts.extend(catalog.prompts.iter().filter_map(|one| text(one, "name")));
         }
         let offer = &entry.offer;
-        let names = |pattern: &Pattern, names: &[String]| {
-            names.iter().any(|name| pattern.matches_name(name))
-        };
-        let uris = |pattern: &Pattern, uris: &[String]| uris.iter().any(|uri| pattern.matches(uri));
-        let lists: [(&str, &[Pattern], &[String], &dyn Fn(&Pattern, &[String]) -> bool); 3] = [
-            ("tools", &offer.tools, &tools, &names),
-            ("resources", &offer.resources, &resources, &uris),
-            ("prompts", &offer.prompts, &prompts, &names),
-        ];
-        for (key, patterns, known, fits) in lists {
+        let by_name: fn(&Pattern, &str) -> bool = Pattern::matches_name;
+        for (key, patterns, known, fits) in [
+            ("tools", &offer.tools, &tools, by_name),
+            ("resources", &offer.resources, &resources, Pattern::matches),
+            ("prompts", &offer.prompts, &prompts, by_name),
+        ] {
             for (number, pattern) in patterns.iter().enumerate() {
                 // Everything that there is may be nothing.
-                if pattern.as_str() == "*" || fits(pattern, known) {
+                if pattern.as_str() == "*" || known.iter().any(|name| fits(pattern, name)) {
                     continue;
                 }
                 let path = format!("{path}.offer.{key}[{number}]");

@@ -107,3 +107,28 @@ fn a_call_takes_no_longer_than_its_contract_says() {
     let run = daemon.post("/v1/runs", &plan("many", "t", "hold")).ok();
     assert_eq!(run["results"][0]["error"]["code"], "TIMEOUT", "{run}");
 }
+
+#[test]
+fn contract_decides_annotation_rules_without_trust() {
+    let rule = "[[policy.rules]]\neffect = \"approve\"\nannotation = \"not_read_only\"\n";
+    for (read_only, status) in [(true, "COMPLETED"), (false, "RUNNING")] {
+        let mut contract = contract("1.0.0");
+        contract["operations"]["hello"]["read_only"] = json!(read_only);
+        let daemon = stage(&contract, &format!("{ECHO}{rule}")).start(&[]);
+        let run = daemon.post("/v1/runs", &plan("echo", "greeter", "hello")).send().json();
+        assert_eq!(run["status"], status, "{run}");
+    }
+}
+
+#[test]
+fn offer_patterns_hold_for_operations_of_a_contract() {
+    let offer = format!("{ECHO}offer = {{ tools = [\"Greet*\"] }}\n");
+    let code = |config: &str, method: &str| {
+        let daemon = stage(&contract("1.0.0"), config).start(&[]);
+        let run = daemon.post("/v1/runs", &plan("echo", "greeter", method)).by("apply").ok();
+        run["results"][0]["error"]["code"].clone()
+    };
+    assert_eq!(code(&offer, "hello"), Value::Null);
+    assert_eq!(code(&offer, "shout"), "OPERATION_NOT_IN_CONTRACT");
+    assert_eq!(code(ECHO, "hello"), "NOT_OFFERED");
+}
