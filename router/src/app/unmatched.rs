@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::fleet::Fleet;
 use super::{App, Error};
 use crate::caller::Caller;
-use crate::config::{AdapterEntry, ConfigFile, Pattern, Rule, SourceEntry};
+use crate::config::{AdapterEntry, ConfigFile, Pattern, Rule, SecretBinding, SourceEntry};
 use crate::loader::Adapter;
 use crate::policy::{Act, Classes, Law, Names, Offering, Operations};
 use crate::role::{ActionClass, Role};
@@ -95,8 +95,7 @@ impl<'a> KnownNames<'a> {
         Self { config, law, adapters, ids, catalogs: Catalogs::new(), tokens, complete }
     }
 
-    /// Lists everything that matches nothing. Bindings of secrets to adapters, tools and tokens belong here, too:
-    /// [`has_adapter`](Self::has_adapter), [`has_tool`](Self::has_tool) and [`has_token`](Self::has_token) decide.
+    /// Lists everything that matches nothing.
     fn unmatched(&self) -> Vec<UnmatchedSetting> {
         let mut found = Vec::new();
         for (index, rule) in self.config.policy.rules.iter().enumerate() {
@@ -126,7 +125,42 @@ impl<'a> KnownNames<'a> {
                 });
             }
         }
+        for (name, entry) in &self.config.secrets {
+            if let Some(binding) = &entry.binding {
+                self.check_binding(&format!("secrets.{name}"), binding, &mut found);
+            }
+        }
         found
+    }
+
+    fn check_binding(
+        &self,
+        path: &str,
+        binding: &SecretBinding,
+        found: &mut Vec<UnmatchedSetting>,
+    ) {
+        let SecretBinding { adapters, tools, tokens } = binding;
+        let has_adapter = |pattern: &Pattern| self.has_adapter(pattern);
+        let has_tool = |pattern: &Pattern| {
+            adapters.iter().any(|adapter| self.has_tool(Some(adapter), pattern))
+        };
+        let has_token = |pattern: &Pattern| {
+            pattern.matches_name(Caller::LOCAL)
+                || self.tokens.iter().any(|name| pattern.matches_name(name))
+        };
+        let parts: [(&str, &str, &[Pattern], &dyn Fn(&Pattern) -> bool); 3] = [
+            ("adapters", "adapter", adapters, &has_adapter),
+            ("tools", "tool", tools, &has_tool),
+            ("tokens", "token", tokens, &has_token),
+        ];
+        for (key, noun, patterns, is_known) in parts {
+            for (number, pattern) in patterns.iter().enumerate().filter(|(_, one)| !is_known(one)) {
+                let path = format!("{path}.{key}[{number}]");
+                let message = format!("{path} matches no {noun}: {:?}", pattern.as_str());
+                let hint = "correct the pattern, or remove it: it binds the secret to nothing";
+                found.push(UnmatchedSetting { path, message, hint });
+            }
+        }
     }
 
     fn has_adapter(&self, pattern: &Pattern) -> bool {
@@ -383,6 +417,24 @@ mod tests {
                      [[adapters.sources]]\nname = 's'\nadapter = 'shop'\ntool = 't'\nmethod = 'm'\n\
                      action_class = 'doc_retrieval'\n";
         assert_eq!(unmatched(&format!("{bare}{scout}")), Vec::<String>::new(), "it is a source");
+    }
+
+    #[test]
+    fn names_bindings_of_secrets_that_match_nothing() {
+        let binding = |keys: &str| format!("{SHOP}[secrets.KEY]\nfrom = 'env:KEY'\n{keys}\n");
+        for (keys, expected) in [
+            ("adapters = ['nosuch']", "secrets.KEY.adapters[0] matches no adapter: \"nosuch\""),
+            (
+                "adapters = ['SHOP']\ntokens = ['local', 'nobody']",
+                "secrets.KEY.tokens[1] matches no token: \"nobody\"",
+            ),
+        ] {
+            assert_eq!(unmatched(&binding(keys)), [expected], "{keys}");
+        }
+        assert_eq!(
+            unmatched(&binding("adapters = ['sh*']\ntools = ['any']")),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CatalogueState, Law};
-use crate::config::{AdapterEntry, Annotation, ConfigFile, Effect, Pattern, PolicyDefault, Rule};
+use crate::config::{
+    AdapterEntry, Annotation, ConfigFile, Effect, Pattern, PolicyDefault, Rule, SecretBinding,
+};
 use crate::json::{Object, Value};
 use crate::role::{ActionClass, Role};
 
@@ -64,7 +66,9 @@ impl Permissions {
                 entries.insert(("source", format!("{name}/{}: {target}", source.name)));
             }
         }
-        // Place of the bindings of secrets: one entry of the area "secret" for each adapter, tool and token.
+        for (name, binding) in config.secret_bindings() {
+            entries.extend(bindings(&name, &binding).map(|binding| ("secret", binding)));
+        }
         let roles = config
             .tokens
             .iter()
@@ -131,6 +135,24 @@ impl Permissions {
         changes.sort_by_key(|change| !change.widens);
         changes
     }
+}
+
+/// Returns one text for each adapter, tool and token that a secret is bound to.
+fn bindings<'a>(name: &'a str, binding: &'a SecretBinding) -> impl Iterator<Item = String> + 'a {
+    let SecretBinding { adapters, tools, tokens } = binding;
+    // An empty list bounds nothing.
+    let shown = |patterns: &'a [Pattern]| match patterns {
+        [] => vec!["*"],
+        patterns => patterns.iter().map(Pattern::as_str).collect(),
+    };
+    let (tools, tokens) = (shown(tools), shown(tokens));
+    adapters.iter().flat_map(move |adapter| {
+        let (adapter, tokens) = (adapter.as_str(), tokens.clone());
+        tools.clone().into_iter().flat_map(move |tool| {
+            let by = |token: &&str| format!("{name}: {adapter}/{tool} by {token}");
+            tokens.iter().map(by).collect::<Vec<_>>()
+        })
+    })
 }
 
 /// Returns a rule for people. The name of a token stands behind `by`: text behind `token` looks like a secret.
@@ -254,7 +276,8 @@ mod tests {
         let narrow = "[policy]\ndefault = 'deny'\napply = false\n[[tokens]]\nname = 'ci'\nrole = 'scout'\n\
                       [[adapters]]\nref = 'm:f'\nid = 'shop'\n";
         let wide = "[policy]\ndefault = 'allow'\n[[tokens]]\nname = 'ci'\n[[adapters]]\nref = 'm:f'\n\
-                    id = 'shop'\ntrust_hints = true\ngrants.connect = ['a:1']\ngrants.read = ['/r']\n";
+                    id = 'shop'\ntrust_hints = true\ngrants.connect = ['a:1']\ngrants.read = ['/r']\n\
+                    [secrets.KEY]\nfrom = 'env:KEY'\nadapters = ['shop']\ntokens = ['ci']\n";
         let (narrow, wide) = (permissions(narrow, &["get"]), permissions(wide, &["get", "*"]));
         let expected = [
             "+ default changed deny to allow",
@@ -262,6 +285,7 @@ mod tests {
             "+ grant added shop: connect a:1",
             "+ grant added shop: read /r",
             "+ offer added shop/*.*",
+            "+ secret added KEY: shop/* by ci",
             "+ trust_hints added shop",
             "+ role removed ci: scout",
         ];

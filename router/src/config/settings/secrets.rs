@@ -50,11 +50,7 @@ impl SecretBinding {
 }
 
 fn matches_any(patterns: &[Pattern], name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    patterns.iter().any(|pattern| {
-        Pattern::new(&pattern.as_str().to_ascii_lowercase())
-            .is_some_and(|pattern| pattern.matches(&name))
-    })
+    patterns.iter().any(|pattern| pattern.matches_name(name))
 }
 
 #[cfg(test)]
