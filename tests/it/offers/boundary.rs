@@ -193,6 +193,7 @@ fn roles_and_rules_hold_for_steps_that_name_a_tool() {
         name: "envoy".to_owned(),
         scope: Scope::Apply,
         role: Some(nexus_router::role::Role::Envoy),
+        sees: nexus_router::access::Visibility::Own,
         expires_at: None,
         sees: nexus_router::access::Visibility::Own,
     });
