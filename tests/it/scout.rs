@@ -107,6 +107,11 @@ fn answer(path: &str, args: &Value, number: usize) -> (u16, Value) {
             std::thread::sleep(std::time::Duration::from_secs(20));
             (200, json!({}))
         }
+        "/documents/notes" => (
+            200,
+            json!({ "text": "The password: hunter2 applies.", "model": "m1", "cost": 3,
+                "seed": number, "meta": { "served": number } }),
+        ),
         "/documents/large" => (200, json!({ "text": "x".repeat(9 << 20) })),
         _ => (503, json!({ "message": "closed" })),
     }
@@ -131,6 +136,7 @@ pub fn config(service: &Service) -> String {
         source("slow", "doc_retrieval", "documents", "slow", ""),
         source("closed", "doc_retrieval", "documents", "closed", ""),
         source("large", "doc_retrieval", "documents", "large", ""),
+        source("notes", "doc_retrieval", "documents", "notes", "volatile = [\"/meta/served\"]"),
         source("web", "web_search", "index", "search", "volatile = [\"/took\"]"),
         source("rows", "data_lookup", "data", "rows", ""),
     ]

@@ -22,6 +22,7 @@ fn tools_and_resources_of_a_server_are_sources() {
             source("echoes", "data_lookup", "echo", "call"),
             source("pages", "doc_retrieval", "resources", "read"),
             source("lost", "data_lookup", "nosuch", "call"),
+            source("sulks", "web_search", "sulk", "call"),
             format!(
                 "[[adapters]]\nid = \"server\"\nref = \"nexus_router_adapter_mcp:create_adapter\"\n\
                  grants = {{ run = [{program:?}] }}\n[adapters.config]\n\
@@ -43,5 +44,14 @@ fn tools_and_resources_of_a_server_are_sources() {
     assert_eq!(page["status"], "COMPLETED", "{page}");
     assert!(page["results"][0]["output"]["result"]["text"].is_string(), "{page}");
     assert_eq!(broker_log(&daemon, &page)[1]["input"], json!({ "uri": "test://a" }));
+    // A tool that reports an error is a source that failed.
+    let failed = run(&daemon, "scout", "web_search", json!({ "query": "sea" }));
+    assert_eq!(failed["results"][0]["error"]["code"], "SOURCE_FAILED", "{failed}");
+    let log = broker_log(&daemon, &failed);
+    assert_eq!(
+        (&log[1]["outcome"], &log[1]["code"]),
+        (&json!("failed"), &json!("SOURCE_FAILED")),
+        "{log:?}"
+    );
     assert_genuine(&daemon);
 }

@@ -180,6 +180,30 @@ fn a_search_gives_sources_by_rank_and_data_is_looked_up() {
 }
 
 #[test]
+fn answers_of_sources_reach_the_caller_whole() {
+    let daemon = daemon(&config(&Service::start()));
+    let ask = json!({ "type": "retrieve", "source": "notes", "input": {} });
+    let asked = run(&daemon, "asker", "doc_retrieval", json!({ "asks": [ask] }));
+    let told = &asked["results"][0]["output"]["result"]["answers"][0]["told"];
+    let told: Value =
+        told.as_str().map_or_else(|| told.clone(), |it| serde_json::from_str(it).unwrap());
+    let whole = json!({ "text": "The password: hunter2 applies.", "model": "m1", "cost": 3,
+        "seed": 1, "meta": {} });
+    assert_eq!(told["output"], whole, "without the source's own volatile member: {asked}");
+    let text = run(&daemon, "scout", "doc_retrieval", json!({ "source": "notes" }));
+    let output = &text["results"][0]["output"];
+    assert_eq!(output["result"]["text"], "The password: hunter2 applies.", "{text}");
+    let step = evidence(&daemon, &text);
+    let sealed = std::fs::read_to_string(step.join("outputs/parsed.json")).unwrap();
+    assert!(sealed.contains("password=[REDACTED]") && !sealed.contains("hunter2"), "{sealed}");
+    let removed = std::fs::read_to_string(step.join("volatile/broker.jsonl")).unwrap();
+    let removed: Value = serde_json::from_str(removed.trim_end()).unwrap();
+    let values = json!({ "/meta/served": 2, "/model": "m1", "/cost": 3, "/seed": 2 });
+    assert_eq!(removed["removed_values"], values, "kept beside the evidence");
+    assert_genuine(&daemon);
+}
+
+#[test]
 fn a_scout_never_sees_the_credentials_of_its_sources() {
     let service = Service::start();
     let daemon = daemon(&config(&service));
