@@ -195,7 +195,6 @@ fn roles_and_rules_hold_for_steps_that_name_a_tool() {
         role: Some(nexus_router::role::Role::Envoy),
         sees: nexus_router::access::Visibility::Own,
         expires_at: None,
-        sees: nexus_router::access::Visibility::Own,
     });
     let daemon = stage.start(&[]);
     let mut plan = step("", "c.test_simple_text", "call", json!({}));
