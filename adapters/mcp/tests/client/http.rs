@@ -21,7 +21,7 @@ fn an_answer_comes_through_as_the_server_gave_it() {
         assert_eq!(stage.notices("progress").len(), 3);
         assert_eq!(stage.call("fail", json!({})).unwrap_err().code, "UPSTREAM_ERROR");
         assert_eq!(stage.call("garbage", json!({})).unwrap_err().code, code::INVALID_JSON);
-        assert_eq!(stage.catalog().tools.len(), 14);
+        assert_eq!(stage.catalog().tools.len(), 15);
         let named = endpoint.seen(|seen| {
             let heads = seen.heads.iter().map(|head| head.to_ascii_lowercase());
             heads.filter(|head| head.contains("mcp-name: echo\r\n")).count()

@@ -11,7 +11,7 @@ fn the_catalogue_has_everything_as_the_server_lists_it() {
         let stage = Stage::program(era);
         let catalog = stage.catalog();
         let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name().to_owned()).collect();
-        assert!(names.len() == 14 && names[0] == "echo" && names[13] == "deaf", "{names:?}");
+        assert!(names.len() == 15 && names[0] == "echo" && names[14] == "sulk", "{names:?}");
         let echo = &catalog.tools[0];
         assert_eq!((echo.tool.as_str(), echo.method.as_str()), ("echo", "call"));
         assert!(echo.content && echo.interactive == (era == "modern"));
@@ -49,7 +49,7 @@ fn a_server_that_comes_back_with_another_list_is_noticed() {
             stage.call("grow", json!({})).unwrap();
             (!stage.notices("catalog_changed").is_empty()).then_some(())
         });
-        assert_eq!(stage.catalog().tools.len(), 15);
+        assert_eq!(stage.catalog().tools.len(), 16);
         let told = stage.notices("catalog_changed").len();
         assert_eq!(stage.call("crash", json!({})).unwrap_err().code, code::CONNECTION_FAILED);
         // It has forgotten that it had grown.
@@ -57,7 +57,7 @@ fn a_server_that_comes_back_with_another_list_is_noticed() {
         until("a change that is told", || {
             (stage.notices("catalog_changed").len() > told).then_some(())
         });
-        assert_eq!(stage.catalog().tools.len(), 14);
+        assert_eq!(stage.catalog().tools.len(), 15);
     }
 }
 
@@ -120,6 +120,6 @@ fn a_catalogue_that_cannot_be_had_is_told_of_when_it_can() {
     std::fs::set_permissions(&unfinished, mode).unwrap();
     std::fs::rename(&unfinished, &program).unwrap();
     stage.told("the catalogue", |notice| notice["type"] == "catalog_changed");
-    assert_eq!(stage.catalog().tools.len(), 14);
+    assert_eq!(stage.catalog().tools.len(), 15);
     std::fs::remove_dir_all(&directory).unwrap();
 }
