@@ -30,6 +30,10 @@ fn exit_output() -> Value {
     json!({ "exit_code": 3, "stdout": "1 test failed", "stderr": "password: hunter2" })
 }
 
+/// Offers the operation of the second step of [`failing`].
+const GREET: &str = "[[tools]]\nname = 'greet'\ndescription = 'Greets.'\nadapter = 'echo'\n\
+                     tool = 'greeter'\nmethod = 'hi'\n";
+
 fn config(more: &str) -> String {
     let response = |method: &str, output: Value| {
         toml(
@@ -50,7 +54,7 @@ fn config(more: &str) -> String {
         )
     };
     format!(
-        "{ADAPTERS}\n{}{}{}{}{more}",
+        "{ADAPTERS}\n{GREET}{}{}{}{}{more}",
         fake("seeker", "role = 'scout'"),
         fake("runner", ""),
         tool("search", "seeker", "web_search"),

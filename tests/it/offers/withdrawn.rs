@@ -26,8 +26,13 @@ fn approved_step_needs_its_offer_still() {
     let run_id = run.run_id();
     let approval_id = run.json()["waiting"]["approval_id"].as_str().unwrap().to_owned();
     reload(&daemon, &format!("{}{rule}", without("offer = { tools = [\"GET_*\"] }")));
-    daemon.post(&format!("/v1/approvals/{approval_id}/approve"), &json!({})).ok();
-    assert_eq!(step_code(&daemon.ended(&run_id)), "NOT_OFFERED");
+    let approve = daemon.post(&format!("/v1/approvals/{approval_id}/approve"), &json!({}));
+    let refused = approve.refused(409, "APPROVAL_NOT_EXECUTABLE");
+    assert!(refused["detail"].as_str().unwrap().contains("is not offered"), "{refused}");
+    // The refusal did not use up the approval.
+    reload(&daemon, &format!("{CONFIG}{rule}"));
+    approve.ok();
+    assert_eq!(daemon.ended(&run_id)["status"], "COMPLETED");
 }
 
 #[test]

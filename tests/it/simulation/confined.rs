@@ -32,7 +32,8 @@ fn grants_of_the_adapter_do_not_reach_simulated_calls() {
     std::fs::write(&file, "untouched").unwrap();
     stage.configure(&format!(
         "[[adapters]]\nref = \"escape_adapters:escapes_simulated\"\nid = \"escapes\"\n\
-         grants = {{ write = [{files:?}], connect = [\"127.0.0.1:{port}\"] }}\n"
+         grants = {{ write = [{files:?}], connect = [\"127.0.0.1:{port}\"] }}\n\
+         offer = {{ tools = [\"*\"] }}\n"
     ));
     let daemon = stage.start(&[]);
     let effects = [
@@ -75,7 +76,8 @@ fn grants_of_the_adapter_do_not_reach_simulated_calls() {
 fn adapters_that_declare_dry_run_are_called_with_the_flag() {
     let daemon = Daemon::start(
         &format!(
-            "{ADAPTERS}[[adapters]]\nref = \"nexus_router_adapter_echo:create_adapter\"\nid = \"inline\"\nisolation = \"inline\"\n"
+            "{ADAPTERS}[[adapters]]\nref = \"nexus_router_adapter_echo:create_adapter\"\nid = \"inline\"\nisolation = \"inline\"\n\
+             offer = {{ tools = [\"*\"] }}\n"
         ),
         &[],
     );
@@ -127,6 +129,7 @@ fn inline_adapter_is_never_called_in_this_process() {
     let (traces, life) = (stage.path("traces"), stage.path("life"));
     stage.configure(&format!(
         "{ADAPTERS}[[adapters]]\nref = \"probe_adapters:fake\"\nid = \"tracer\"\nisolation = \"inline\"\n\
+         offer = {{ tools = [\"*\"] }}\n\
          config = {{ traces = {traces:?}, life = {life:?} }}\n"
     ));
     let daemon = stage.start(&[]);
