@@ -148,19 +148,17 @@ impl<'a> KnownNames<'a> {
             pattern.matches_name(Caller::LOCAL)
                 || self.tokens.iter().any(|name| pattern.matches_name(name))
         };
-        let parts: [(&str, &str, &[Pattern], &dyn Fn(&Pattern) -> bool); 3] = [
-            ("adapters", "adapter", adapters, &has_adapter),
-            ("tools", "tool", tools, &has_tool),
-            ("tokens", "token", tokens, &has_token),
-        ];
-        for (key, noun, patterns, is_known) in parts {
+        let mut check = |key: &str, patterns: &[Pattern], is_known: &dyn Fn(&Pattern) -> bool| {
             for (number, pattern) in patterns.iter().enumerate().filter(|(_, one)| !is_known(one)) {
-                let path = format!("{path}.{key}[{number}]");
-                let message = format!("{path} matches no {noun}: {:?}", pattern.as_str());
+                let path = format!("{path}.{key}s[{number}]");
+                let message = format!("{path} matches no {key}: {:?}", pattern.as_str());
                 let hint = "correct the pattern, or remove it: it binds the secret to nothing";
                 found.push(UnmatchedSetting { path, message, hint });
             }
-        }
+        };
+        check("adapter", adapters, &has_adapter);
+        check("tool", tools, &has_tool);
+        check("token", tokens, &has_token);
     }
 
     fn has_adapter(&self, pattern: &Pattern) -> bool {

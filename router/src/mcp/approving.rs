@@ -55,7 +55,7 @@ impl Handler {
             let Some(log) = self.log(&run_id).await? else {
                 return Err(ErrorData::internal_error("the run is gone", None));
             };
-            outcome = Box::new(Outcome::of_log(&log));
+            *outcome = Outcome::of_log(&log);
         }
         let (router, caller) = (self.service().router(), &*asker.bearer.caller);
         let restored = router.restored(*outcome, Some(caller), Fetch::Keep).await;

@@ -31,7 +31,7 @@ fn exit_output() -> Value {
 }
 
 /// Offers the operation of the second step of [`failing`].
-const GREET: &str = "[[tools]]\nname = 'greet'\ndescription = 'Greets.'\nadapter = 'echo'\n\
+const GREET: &str = "[[tools]]\nname = 'second_step'\ndescription = 'Greets.'\nadapter = 'echo'\n\
                      tool = 'greeter'\nmethod = 'hi'\n";
 
 fn config(more: &str) -> String {
