@@ -63,8 +63,10 @@ impl Misfit {
                 false => format!("{}: does not fit the schema", shown(place)),
             }
         };
-        let mut mistakes: Vec<String> = mistakes.into_iter().zip(&places).map(generic).collect();
-        mistakes.dedup();
+        let texts = mistakes.into_iter().zip(&places).map(generic).collect::<Vec<_>>();
+        let mut placed: Vec<(String, String)> = texts.into_iter().zip(places).collect();
+        placed.dedup();
+        let (mistakes, places) = placed.into_iter().unzip();
         Self { pointer, mistakes, places }
     }
 }

@@ -31,24 +31,28 @@ struct KnownNames<'a> {
     /// The id of each configured adapter, where it is known.
     ids: Vec<Option<String>>,
     catalogs: Catalogs,
-    tokens: BTreeSet<String>,
+    tokens: Option<BTreeSet<String>>,
     /// Whether all adapters and classes are known.
     complete: bool,
 }
 
 impl App {
-    /// Lists the settings that match nothing known, with the adapters loaded. `tokens` are the names of all tokens.
+    /// Lists the settings that match nothing known, with the adapters loaded. `tokens` are the names of all tokens, if they
+    /// are known.
     ///
     /// # Errors
     /// When an adapter does not load.
-    pub fn unmatched(&self, tokens: BTreeSet<String>) -> Result<Vec<UnmatchedSetting>, Error> {
+    pub fn unmatched(
+        &self,
+        tokens: Option<BTreeSet<String>>,
+    ) -> Result<Vec<UnmatchedSetting>, Error> {
         let (config, fleet) = (self.config(), self.fleet()?);
         Ok(KnownNames::loaded(&config, &fleet, tokens).unmatched())
     }
 
     /// Lists the settings that match nothing, as far as the file alone says. No adapter is loaded.
     #[must_use]
-    pub fn unmatched_in_file(&self, tokens: BTreeSet<String>) -> Vec<UnmatchedSetting> {
+    pub fn unmatched_in_file(&self, tokens: Option<BTreeSet<String>>) -> Vec<UnmatchedSetting> {
         let config = self.config();
         let registered = self.registered().is_ok_and(|tools| tools.is_empty());
         KnownNames::of_file(&config, tokens, registered).unmatched()
@@ -56,7 +60,7 @@ impl App {
 }
 
 impl<'a> KnownNames<'a> {
-    fn loaded(config: &'a ConfigFile, fleet: &Fleet, tokens: BTreeSet<String>) -> Self {
+    fn loaded(config: &'a ConfigFile, fleet: &Fleet, tokens: Option<BTreeSet<String>>) -> Self {
         let law = fleet.law.clone();
         let ids = fleet.registry.adapters().map(|adapter| adapter.adapter_id());
         let adapters = ids.map(|id| (id.to_owned(), operations(&law, id))).collect();
@@ -70,7 +74,11 @@ impl<'a> KnownNames<'a> {
     }
 
     /// Takes what the file says by itself. Registered tools may have classes, and need the contracts.
-    fn of_file(config: &'a ConfigFile, tokens: BTreeSet<String>, unregistered: bool) -> Self {
+    fn of_file(
+        config: &'a ConfigFile,
+        tokens: Option<BTreeSet<String>>,
+        unregistered: bool,
+    ) -> Self {
         let mut law = Law { rules: config.policy.rules.clone(), ..Law::default() };
         let (mut classes, mut names) = (Classes::new(), Names::new());
         for tool in &config.tools {
@@ -145,8 +153,8 @@ impl<'a> KnownNames<'a> {
             adapters.iter().any(|adapter| self.has_tool(Some(adapter), pattern))
         };
         let has_token = |pattern: &Pattern| {
-            pattern.matches_name(Caller::LOCAL)
-                || self.tokens.iter().any(|name| pattern.matches_name(name))
+            let tokens = self.tokens.as_ref();
+            tokens.is_none_or(|tokens| tokens.iter().any(|name| pattern.matches_name(name)))
         };
         let mut check = |key: &str, patterns: &[Pattern], is_known: &dyn Fn(&Pattern) -> bool| {
             for (number, pattern) in patterns.iter().enumerate().filter(|(_, one)| !is_known(one)) {
@@ -166,7 +174,8 @@ impl<'a> KnownNames<'a> {
     }
 
     fn has_token(&self, pattern: &Pattern) -> bool {
-        self.tokens.iter().any(|name| pattern.matches(name))
+        let tokens = self.tokens.as_ref();
+        tokens.is_none_or(|tokens| tokens.iter().any(|name| pattern.matches(name)))
     }
 
     /// Returns whether a tool of the adapters that a pattern names, or of any, may have a name that fits.
@@ -364,7 +373,7 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let config = ConfigFile::find(Some(&file), &Environment::default()).unwrap();
         let tokens = BTreeSet::from(["ci".to_owned(), "local".to_owned()]);
-        let found = KnownNames::of_file(&config, tokens, true).unmatched();
+        let found = KnownNames::of_file(&config, Some(tokens), true).unmatched();
         found.into_iter().map(|one| one.message).collect()
     }
 

@@ -167,10 +167,12 @@ fn unmatched(
 ) -> Result<Vec<UnmatchedSetting>, Problem> {
     let app = App::new(environment, config.clone(), Named::default());
     let file = app.data_dir().ok().map(|directory| directory.join(access::FILE_NAME));
-    let tokens = file.and_then(|file| access::list(&file).ok()).unwrap_or_default();
-    let tokens = tokens.into_iter().map(|token| token.name);
-    let configured = config.tokens.iter().map(|token| token.name.clone());
-    let tokens = tokens.chain(configured).chain([Caller::LOCAL.to_owned()]).collect();
+    // Without a readable file any token may exist.
+    let tokens = file.and_then(|file| access::list(&file).ok()).map(|tokens| {
+        let names = tokens.into_iter().map(|token| token.name);
+        let configured = config.tokens.iter().map(|token| token.name.clone());
+        names.chain(configured).chain([Caller::LOCAL.to_owned()]).collect()
+    });
     if !load {
         return Ok(app.unmatched_in_file(tokens));
     }

@@ -230,7 +230,7 @@ fn human(output: &mut Output, router: &Router, outcome: &Outcome) -> std::io::Re
     };
     let timeline = Timeline::of(&log);
     if timeline.is_dry_run() {
-        output.line("DRY RUN: nothing was executed")?;
+        output.line("DRY RUN: no effects")?;
     }
     for line in timeline::steps(output, &timeline, Bars::Left) {
         output.line(&line)?;

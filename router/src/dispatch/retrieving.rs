@@ -333,7 +333,7 @@ impl<'a> Retrieving<'a> {
             AdapterError::operational("OUTPUT_INVALID", message)
         })?;
         if let Some(failure) =
-            reported_failure(&self.around.law, selected.adapter.adapter_kind(), act, &output)
+            reported_failure(&around.law, selected.adapter.adapter_kind(), act, &output)
         {
             let message = format!("source '{}' failed: {}", source.name, failure.message);
             return Err(AdapterError::operational(FAILED, message));

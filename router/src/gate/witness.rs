@@ -7,7 +7,7 @@ use nexus_router_sdk::AdapterError;
 
 use crate::approval::Approval;
 use crate::caller::{Caller, Revocation};
-use crate::policy::Act;
+use crate::policy::{Act, Law};
 use crate::secret;
 
 /// A call that was denied by a rule, a role or the operator's policy.
@@ -66,6 +66,8 @@ impl Witness {
             Some("role") => "ROLE_REFUSED",
             Some("token") => Revocation::CODE,
             Some("offer") => "NOT_OFFERED",
+            Some("catalogue" | "name") if error.code == Law::NAME_INVALID => Law::NAME_INVALID,
+            Some("catalogue" | "name") => Law::UNKNOWN_OPERATION,
             Some("rule" | "default" | "operator") => "PERMISSION_DENIED",
             Some("secrets") if error.code == secret::Error::NOT_BOUND => secret::Error::NOT_BOUND,
             _ => return,

@@ -171,9 +171,10 @@ impl Adapter {
 
     /// As [`release`](Self::release), in the name of somebody.
     pub fn release_by(&self, name: Option<&str>) -> bool {
+        let simulating = self.inner.simulation.as_ref().is_some_and(|team| team.release(name));
         match &self.inner.backing {
-            Backing::Team { team, .. } => team.release(name),
-            _ => false,
+            Backing::Team { team, .. } => team.release(name) || simulating,
+            _ => simulating,
         }
     }
 

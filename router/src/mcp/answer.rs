@@ -79,9 +79,20 @@ pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
 
 /// Says whether the call was not let through, rather than failed.
 fn is_denial(details: &Value) -> bool {
-    ["rule", "default", "offer", "role", "operator", "capability", "policy"]
-        .iter()
-        .any(|by| details["denied_by"].as_str() == Some(by))
+    const DENIERS: [&str; 11] = [
+        "rule",
+        "default",
+        "offer",
+        "catalogue",
+        "name",
+        "role",
+        "token",
+        "secrets",
+        "operator",
+        "capability",
+        "policy",
+    ];
+    details["denied_by"].as_str().is_some_and(|by| DENIERS.contains(&by))
 }
 
 /// Makes the result of a tool.

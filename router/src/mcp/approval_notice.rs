@@ -63,19 +63,19 @@ impl Handler {
         if !schedule.is_due(&waiting.approval_id, now) {
             return;
         }
+        // Before it is sent: a client that reads slowly must not be sent the notice again and again.
+        let former = schedule.sent.replace((waiting.approval_id.clone(), now));
         let message = || self.waiting_text(call, waiting);
-        let sent = match channel {
-            NoticeChannel::None => true,
+        match channel {
+            NoticeChannel::None => {}
             NoticeChannel::Library(ear) => {
                 ear.notify_waiting(&message(), &fields(call, waiting)).await;
-                true
             }
             NoticeChannel::Stream(asked) => {
-                asked.notify(|| log_message(&message(), &fields(call, waiting)))
+                if !asked.notify(|| log_message(&message(), &fields(call, waiting))) {
+                    schedule.sent = former;
+                }
             }
-        };
-        if sent {
-            schedule.sent = Some((waiting.approval_id.clone(), now));
         }
     }
 

@@ -6,6 +6,7 @@ use super::{CatalogueState, Law};
 use crate::config::{
     AdapterEntry, Annotation, ConfigFile, Effect, Pattern, PolicyDefault, Rule, SecretBinding,
 };
+use crate::grant::Isolation;
 use crate::json::{Object, Value};
 use crate::role::{ActionClass, Role};
 
@@ -15,6 +16,8 @@ pub struct Permissions {
     default: PolicyDefault,
     apply: bool,
     contract_required: bool,
+    /// Whether callers may approve their own calls.
+    by_caller: bool,
     rules: Vec<(Effect, String)>,
     /// Areas whose entries each permit something: offers, grants, sources and trusted hints.
     entries: BTreeSet<(&'static str, String)>,
@@ -58,6 +61,9 @@ impl Permissions {
         for entry in &config.adapters {
             let name = entry.id.as_deref().unwrap_or(&entry.factory_ref);
             entries.extend(grants(name, entry).map(|grant| ("grant", grant)));
+            if entry.isolation.unwrap_or(config.workers.isolation) == Isolation::Inline {
+                entries.insert(("inline", name.to_owned()));
+            }
             if entry.trust_hints {
                 entries.insert(("trust_hints", name.to_owned()));
             }
@@ -65,6 +71,9 @@ impl Permissions {
                 let target = format!("{}/{}.{}", source.adapter, source.tool, source.method);
                 entries.insert(("source", format!("{name}/{}: {target}", source.name)));
             }
+        }
+        for feature in &config.workers.accept_missing {
+            entries.insert(("accept_missing", feature.name().to_owned()));
         }
         for (name, binding) in config.secret_bindings() {
             entries.extend(bindings(&name, &binding).map(|binding| ("secret", binding)));
@@ -77,6 +86,7 @@ impl Permissions {
             default: law.default,
             apply: law.apply,
             contract_required: law.contract_required,
+            by_caller: law.approvals.by_caller,
             rules: rules.collect(),
             entries,
             roles: roles.collect(),
@@ -97,6 +107,7 @@ impl Permissions {
         for (area, now, then, permits) in [
             ("apply", self.apply, before.apply, true),
             ("contracts.required", self.contract_required, before.contract_required, false),
+            ("approvals.by_caller", self.by_caller, before.by_caller, true),
         ] {
             if now != then {
                 add(area, "changed", format!("{then} to {now}"), now == permits);
@@ -104,14 +115,14 @@ impl Permissions {
         }
         let (removed, added) =
             (missing(&before.rules, &self.rules), missing(&self.rules, &before.rules));
-        if removed.is_empty() && added.is_empty() && self.rules != before.rules {
+        if common(&self.rules, &before.rules) != common(&before.rules, &self.rules) {
             add("rule", "changed", "order of the rules".to_owned(), true);
         }
         for (effect, rule) in removed {
             add("rule", "removed", rule, effect != Effect::Allow);
         }
         for (effect, rule) in added {
-            add("rule", "added", rule, effect == Effect::Allow);
+            add("rule", "added", rule, effect != Effect::Deny);
         }
         for (area, entry) in before.entries.difference(&self.entries) {
             add(area, "removed", entry.clone(), false);
@@ -186,6 +197,19 @@ fn missing<T: Clone + PartialEq>(items: &[T], from: &[T]) -> Vec<T> {
         }
     }
     missing
+}
+
+/// Returns the items of a list that another one has as well, in the order of the list.
+fn common<'a, T: PartialEq>(items: &'a [T], others: &[T]) -> Vec<&'a T> {
+    let mut left: Vec<&T> = others.iter().collect();
+    let mut common = Vec::new();
+    for item in items {
+        if let Some(place) = left.iter().position(|other| *other == item) {
+            left.swap_remove(place);
+            common.push(item);
+        }
+    }
+    common
 }
 
 /// Lists everything that is offered, each as `ADAPTER/NAME`.
@@ -267,6 +291,11 @@ mod tests {
         assert!(won[0].starts_with("+ rule added ") && won[0].contains("allow"), "{won:?}");
         let turned = permissions(&format!("{ALLOW}{DENY}"), &[]);
         assert_eq!(told(&both, &turned), ["+ rule changed order of the rules"]);
+        let turned = permissions(&format!("{ALLOW}{DENY}{}", DENY.replace('x', "z")), &[]);
+        let changes = told(&both, &turned);
+        assert_eq!(changes[0], "+ rule changed order of the rules", "{changes:?}");
+        let asks = permissions(&format!("{DENY}{ALLOW}{}", ALLOW.replace("allow", "approve")), &[]);
+        assert!(told(&both, &asks)[0].starts_with("+ rule added approve"));
         let twice = permissions(&format!("{DENY}{DENY}{ALLOW}"), &[]);
         assert_eq!(told(&twice, &both).len(), 1);
     }

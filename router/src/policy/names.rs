@@ -10,6 +10,11 @@ use crate::json::Object;
 const LONGEST: usize = 128;
 
 impl Law {
+    /// The code of a tool or method that is not a plain name.
+    pub(crate) const NAME_INVALID: &str = "OPERATION_NAME_INVALID";
+    /// The code of an operation that its adapter does not have.
+    pub(crate) const UNKNOWN_OPERATION: &str = "UNKNOWN_OPERATION";
+
     /// Denies calls of operations that the adapter does not have, as far as its operations are known. Other names
     /// must be plain, so that no adapter reads one name for another.
     pub(super) fn judge_by_names(&self, act: Act<'_>) -> Result<(), Denial> {
@@ -24,7 +29,7 @@ impl Law {
                 return Ok(());
             }
             let message = format!("adapter '{adapter_id}' has no operation {tool}.{method}");
-            return denial("UNKNOWN_OPERATION", "catalogue", message);
+            return denial(Self::UNKNOWN_OPERATION, "catalogue", message);
         }
         // The contract has the names of its operations, and was asked before.
         if self.interfaces.contains_key(adapter_id) {
@@ -34,7 +39,7 @@ impl Law {
             let message = format!(
                 "{name:?} is not a name of an operation: use letters, digits and _ . / : -, {LONGEST} at most"
             );
-            return denial("OPERATION_NAME_INVALID", "name", message);
+            return denial(Self::NAME_INVALID, "name", message);
         }
         // Classes, hints and schemas belong to exact names. Another case must not lose them.
         let named = self.spellings.get(adapter_id).map_or(&[][..], Vec::as_slice);
@@ -48,7 +53,7 @@ impl Law {
                 let message = format!(
                     "adapter '{adapter_id}' has no operation {tool}.{method}; did you mean {meant}.{meant_method}?"
                 );
-                denial("UNKNOWN_OPERATION", "name", message)
+                denial(Self::UNKNOWN_OPERATION, "name", message)
             }
             _ => Ok(()),
         }

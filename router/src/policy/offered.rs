@@ -176,9 +176,11 @@ impl AdapterOffer {
             Catalog::PROMPT => text(args, "name").is_some_and(|name| prompt(&name)),
             Catalog::COMPLETE => {
                 let reference = args.get("ref").and_then(Value::as_object);
-                reference.is_some_and(|reference| {
-                    text(reference, "uri").is_some_and(|uri| resource(&uri))
-                        || text(reference, "name").is_some_and(|name| prompt(&name))
+                // The type decides which member the adapter reads.
+                reference.is_some_and(|reference| match text(reference, "type").as_deref() {
+                    Some("ref/prompt") => text(reference, "name").is_some_and(|it| prompt(&it)),
+                    Some("ref/resource") => text(reference, "uri").is_some_and(|it| resource(&it)),
+                    _ => false,
                 })
             }
             _ => false,
@@ -191,27 +193,63 @@ pub(super) fn contains(operations: &Operations, act: Act<'_>) -> bool {
     operations.get(act.tool).is_some_and(|methods| methods.contains(act.method))
 }
 
-/// Returns whether a URI may come of a template: its literal parts stand in order, and every expression in
-/// between takes at least one character. The adapter itself knows better; this only finds the adapter.
+/// Part of a URI template of RFC 6570.
+enum TemplatePart<'a> {
+    Literal(&'a str),
+    /// An expression such as `{id}`; `{+path}`, `{/path}`, `{#part}`, `{?query}` and `{&query}` also take the separators
+    /// `/`, `?` and `#`.
+    Expression {
+        takes_separators: bool,
+        may_be_empty: bool,
+    },
+}
+
+/// Returns whether a URI may come of a template. The offer check and the routing of reads use it.
 pub(crate) fn template_fits(template: &str, uri: &str) -> bool {
-    let mut rest = uri;
-    let mut parts = template.split('{');
-    let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else { return false };
-    rest = after;
+    let Some(parts) = template_parts(template) else { return false };
+    // Whether the parts so far fit the first bytes of the URI.
+    let mut fits = vec![false; uri.len() + 1];
+    fits[0] = true;
     for part in parts {
-        let Some((_, literal)) = part.split_once('}') else { return false };
-        if literal.is_empty() {
-            // The next expression begins at once, or the template ends.
-            if rest.is_empty() {
-                return false;
+        let mut next = vec![false; uri.len() + 1];
+        match part {
+            TemplatePart::Literal(literal) => {
+                for at in (0..=uri.len()).filter(|at| fits[*at]) {
+                    if uri.as_bytes()[at..].starts_with(literal.as_bytes()) {
+                        next[at + literal.len()] = true;
+                    }
+                }
             }
-            continue;
+            TemplatePart::Expression { takes_separators, may_be_empty } => {
+                let mut is_open = false;
+                for (at, byte) in uri.bytes().enumerate() {
+                    if may_be_empty && fits[at] {
+                        next[at] = true;
+                    }
+                    is_open =
+                        (is_open || fits[at]) && (takes_separators || !b"/?#".contains(&byte));
+                    next[at + 1] |= is_open;
+                }
+                next[uri.len()] |= may_be_empty && fits[uri.len()];
+            }
         }
-        let at = rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(literal));
-        let Some((at, _)) = at else { return false };
-        rest = &rest[at + literal.len()..];
+        fits = next;
     }
-    template.ends_with('}') || rest.is_empty()
+    fits[uri.len()]
+}
+
+/// Splits a template into its parts; none if a brace has no partner.
+fn template_parts(template: &str) -> Option<Vec<TemplatePart<'_>>> {
+    let mut pieces = template.split('{');
+    let mut parts = vec![TemplatePart::Literal(pieces.next()?)];
+    for piece in pieces {
+        let (expression, literal) = piece.split_once('}')?;
+        let is_query = expression.starts_with(['?', '&']);
+        let takes_separators = is_query || expression.starts_with(['+', '#', '/']);
+        parts.push(TemplatePart::Expression { takes_separators, may_be_empty: is_query });
+        parts.push(TemplatePart::Literal(literal));
+    }
+    Some(parts)
 }
 
 #[cfg(test)]
@@ -298,9 +336,19 @@ mod tests {
             (Catalog::UNSUBSCRIBE, r#"{"uri":"file:///b"}"#, "NOT_OFFERED"),
             (Catalog::PROMPT, r#"{"name":"greet"}"#, "offered"),
             (Catalog::PROMPT, r#"{"name":"other"}"#, "NOT_OFFERED"),
-            (Catalog::COMPLETE, r#"{"ref":{"name":"greet"}}"#, "offered"),
-            (Catalog::COMPLETE, r#"{"ref":{"uri":"note://{id}"}}"#, "offered"),
-            (Catalog::COMPLETE, r#"{"ref":{"name":"other"}}"#, "NOT_OFFERED"),
+            (Catalog::COMPLETE, r#"{"ref":{"type":"ref/prompt","name":"greet"}}"#, "offered"),
+            (
+                Catalog::COMPLETE,
+                r#"{"ref":{"type":"ref/resource","uri":"note://{id}"}}"#,
+                "offered",
+            ),
+            (Catalog::COMPLETE, r#"{"ref":{"type":"ref/prompt","name":"other"}}"#, "NOT_OFFERED"),
+            (
+                Catalog::COMPLETE,
+                r#"{"ref":{"type":"ref/prompt","name":"other","uri":"file:///a"}}"#,
+                "NOT_OFFERED",
+            ),
+            (Catalog::COMPLETE, r#"{"ref":{"name":"greet"}}"#, "NOT_OFFERED"),
         ] {
             let act = Act { tool, method, ..ACT };
             assert_eq!(code(&law, act, args), expected, "{tool}.{method} {args}");
@@ -322,6 +370,11 @@ mod tests {
             ("plain", "plain2", false),
             ("broken{", "brokenx", false),
             ("é{x}", "éé", true),
+            ("a{b}d", "axdxd", true),
+            ("db://{t}/row", "db://x/../y/row", false),
+            ("db://{t}/row", "db://x?y/row", false),
+            ("search://{q}{?page}", "search://a", true),
+            ("search://{q}{?page}", "search://a?page=2", true),
         ] {
             assert_eq!(template_fits(template, uri), expected, "{template} {uri}");
         }

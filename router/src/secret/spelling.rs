@@ -8,8 +8,9 @@ use crate::json;
 
 /// A shorter line of a value would match ordinary words.
 const MIN_LINE: usize = 12;
-/// A shorter part of an encoded value would match ordinary words.
-const MIN_ENCODED: usize = 5;
+/// A shorter part of an encoded value would match parts of other encoded data. Values of five bytes have such parts at every
+/// offset; shorter ones are found where an encoding begins.
+const MIN_ENCODED: usize = 6;
 
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const HEX: &[u8; 16] = b"0123456789abcdef";

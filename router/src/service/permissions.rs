@@ -53,6 +53,7 @@ impl Service {
         (before, standing_before): (&ConfigFile, &Standing),
         (after, standing): (&ConfigFile, &Standing),
     ) {
+        let after_reload = !std::ptr::eq(before, after);
         let former = Permissions::of(before, &standing_before.law);
         let changes = Permissions::of(after, &standing.law).changes_since(&former);
         let reload = LastReload { at: Clock::System.now().to_string(), cause, changes };
@@ -78,7 +79,10 @@ impl Service {
                 tracing::warn!(%error, "cannot record the changed permissions");
             }
         }
-        *self.inner.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        // A catalogue that changes no permission does not hide the reload before.
+        if after_reload || !reload.changes.is_empty() {
+            *self.inner.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        }
     }
 }
 

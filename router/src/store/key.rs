@@ -63,7 +63,7 @@ impl StoreKey {
         let derived = |purpose: &[u8]| {
             let mut bytes = [0; LENGTH];
             let filled = secret.expand(&[purpose], Bytes).and_then(|okm| okm.fill(&mut bytes));
-            debug_assert!(filled.is_ok(), "32 bytes can be derived");
+            filled.expect("HKDF derives 32 bytes");
             bytes
         };
         let encryption = UnboundKey::new(&AES_256_GCM, &derived(b"encryption"));

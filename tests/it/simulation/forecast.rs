@@ -38,7 +38,7 @@ fn human_output_says_dry_run_and_lists_the_forecast() {
     assert_eq!(run.code(), 1, "{}", run.stderr());
     let told = run.stdout();
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[0], "DRY RUN: nothing was executed", "{told}");
+    assert_eq!(lines[0], "DRY RUN: no effects", "{told}");
     assert!(lines[1].contains("simulated") && lines[1].contains("t.plain"), "{told}");
     assert!(lines[2].contains("would need approval"), "{told}");
     assert!(lines[3].contains("would be denied: PERMISSION_DENIED"), "{told}");
