@@ -13,6 +13,7 @@ mod form;
 pub mod origin;
 pub mod rate;
 mod token;
+mod validity;
 mod visibility;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use change::{NewToken, create, first_start, forget_text, list, revoke};
 pub use denial::{Denial, Refusal};
 pub use error::Error;
 pub use token::{Token, TokenText};
+pub(crate) use validity::check_caller;
 pub use visibility::Visibility;
 
 use crate::caller::Caller;

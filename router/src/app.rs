@@ -4,6 +4,7 @@
 //! only reads creates nothing.
 
 mod boundary;
+mod callers;
 mod catalogues;
 mod command;
 mod contracts;

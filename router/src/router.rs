@@ -290,8 +290,10 @@ impl Inner {
         let Submission { mut request, run_id, caller, trace, cancel, held, listener } = submission;
         let around = self.around();
         let mut redacted = redact(&around.secrets, &request);
-        let claim =
-            request.idempotency_key().map(|key| claim(key, caller.as_deref(), &request, &redacted));
+        let claim = request
+            .idempotency_key()
+            .map(|key| claim(key, caller.as_deref(), &request, &redacted, &self.store));
+        let claim = claim.transpose()?;
         if let Some(claim) = &claim
             && let Some(outcome) = Box::pin(self.earlier(claim, caller.as_deref())).await?
         {

@@ -154,7 +154,7 @@ impl<'a> KnownNames<'a> {
         };
         let has_token = |pattern: &Pattern| {
             let tokens = self.tokens.as_ref();
-            tokens.is_none_or(|tokens| tokens.iter().any(|name| pattern.matches_name(name)))
+            tokens.is_none_or(|tokens| tokens.iter().any(|name| pattern.matches(name)))
         };
         let mut check = |key: &str, patterns: &[Pattern], is_known: &dyn Fn(&Pattern) -> bool| {
             for (number, pattern) in patterns.iter().enumerate().filter(|(_, one)| !is_known(one)) {

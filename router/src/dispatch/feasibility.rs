@@ -1,7 +1,8 @@
 //! Checks whether this process could execute the step of a run that waits, before a person's approval is recorded.
 
-use super::{Execution, Surroundings};
+use super::{Execution, Surroundings, revocation};
 use crate::approval::{Approval, Decision, Ruling};
+use crate::caller::CheckedCaller;
 use crate::event::Failure;
 use crate::gate::{self, Grounds, Verdict};
 
@@ -34,12 +35,25 @@ impl Execution {
         else {
             return Some("the step of the approval is not in the plan".to_owned());
         };
-        let approved = approved(approval);
+        // The caller as it is now: its token may be gone, or have another role.
+        let mut caller = self.origin.caller.as_deref().cloned();
+        if let Some(known) = &caller {
+            let checked = CheckedCaller::default()
+                .update(&around.caller_check, known, || self.recorder.now())
+                .and_then(|changed| {
+                    changed.map(|it| revocation::reaching(it, self.mode)).transpose()
+                });
+            match checked {
+                Ok(changed) => caller = changed.or(caller),
+                Err(revocation) => return Some(revocation.message),
+            }
+        }
+        let approved = Approval { caller: caller.clone(), ..approved(approval) };
         let grounds = Grounds {
             mode: self.mode,
             policy: self.policy,
             law: &around.law,
-            caller: self.origin.caller.as_deref(),
+            caller: caller.as_ref(),
             secrets: &around.secrets,
             approval: Some(&approved),
             redacted: self.redacted_plan.is_some(),

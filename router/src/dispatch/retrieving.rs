@@ -325,13 +325,13 @@ impl<'a> Retrieving<'a> {
         let secrets = &around.secrets;
         let patience = self.patience(&permit, &call_id, source.timeout);
         let output = around.host.call(permit, seat, patience, || ()).await.answer?;
-        let output = around.law.check_output(act, &output).map(|()| output);
-        let output = output.map_err(|misfit| {
+        if let Err(misfit) = around.law.check_output(act, &output) {
+            let holds_secrets = holds_secrets || secrets.replace_known(&output).is_some();
             let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
             let message =
                 format!("the answer of source '{}' breaks its contract: {misfit}", source.name);
-            AdapterError::operational("OUTPUT_INVALID", message)
-        })?;
+            return Err(AdapterError::operational("OUTPUT_INVALID", message));
+        }
         if let Some(failure) =
             reported_failure(&around.law, selected.adapter.adapter_kind(), act, &output)
         {

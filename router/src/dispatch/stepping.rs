@@ -29,6 +29,7 @@ use crate::json::{Object, Value};
 use crate::outcome::{StepResult, StepStatus};
 use crate::policy::{Act, Law};
 use crate::run::{Illegal, Phase};
+use crate::secret::Secrets;
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
@@ -138,8 +139,9 @@ impl Execution {
                     }
                     Err(refused) => (Err(refused), Duration::ZERO),
                 };
-                let answer =
-                    answer.and_then(|output| conforming(&around.law, act, output, holds_secrets));
+                let answer = answer.and_then(|output| {
+                    conforming(&around.law, &around.secrets, act, output, holds_secrets)
+                });
                 let answer = answer.map_err(FailedCall::from).and_then(|output| {
                     let failure = || {
                         let kind = chosen.adapter.adapter_kind();
@@ -343,12 +345,14 @@ fn unconfined(result: &StepResult) -> bool {
 /// An output may repeat secrets of the arguments; then the error names only places.
 fn conforming(
     law: &Law,
+    secrets: &Secrets,
     act: Act<'_>,
     output: Object,
     holds_secrets: bool,
 ) -> Result<Object, AdapterError> {
     let output = of_role(law, act, output)?;
     let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
+    let holds_secrets = holds_secrets || secrets.replace_known(&output).is_some();
     let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
     let message = format!("the output does not fit its schema: {misfit}");
     if law.outputs == Outputs::Warn {

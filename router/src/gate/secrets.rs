@@ -30,7 +30,15 @@ pub(super) fn resolve<'a>(
     let Grounds { law, caller, secrets, .. } = grounds;
     let is_bound =
         |name: &str| author == ArgsAuthor::Operator || law.allows_secret(name, caller, act);
-    secrets.resolve_bound(args, is_bound).map_err(|error| denial(&error, act))
+    secrets.resolve_bound(args, is_bound).map_err(|error| match error {
+        // Callers below admin do not learn which secrets exist.
+        secret::Error::Unknown { name, pointer }
+            if caller.is_some_and(|caller| !caller.is_admin()) =>
+        {
+            denial(&secret::Error::NotBound { name, pointer }, act)
+        }
+        error => denial(&error, act),
+    })
 }
 
 fn denial(error: &secret::Error, act: Act<'_>) -> AdapterError {

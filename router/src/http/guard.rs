@@ -44,6 +44,7 @@ pub(super) struct Context {
     pub(super) body: Held,
     pub(super) memory: Memory,
     route: &'static Route,
+    method: http::Method,
     peer: Option<Peer>,
     params: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -54,6 +55,11 @@ impl Context {
     pub(super) fn param(&self, name: &str) -> &str {
         let found = self.params.iter().find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Returns whether the answer goes without its body.
+    pub(super) fn is_head(&self) -> bool {
+        self.method == http::Method::HEAD
     }
 
     /// Returns a value of the query.
@@ -284,6 +290,7 @@ async fn admit(
         body,
         memory,
         route,
+        method: parts.method,
         peer,
         params,
         query,

@@ -264,7 +264,9 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
             let log = log(context)?;
             let mut outcome = Outcome::of_log(&log);
             let (router, caller) = (context.service.router(), &context.bearer.caller);
-            router.restore_answers(&mut outcome, Some(caller), Fetch::Remove)?;
+            // The answer to HEAD has no body, so nothing was fetched.
+            let fetch = if context.is_head() { Fetch::Keep } else { Fetch::Remove };
+            router.restore_answers(&mut outcome, Some(caller), fetch)?;
             let mut response = outcome.to_json().into_object().unwrap_or_default();
             response.insert("goal", log.record.header.goal.as_str());
             response.insert("created_at", log.record.header.created_at.as_str());

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CatalogueState, Law};
 use crate::config::{
-    AdapterEntry, Annotation, ConfigFile, Effect, Pattern, PolicyDefault, Rule, SecretBinding,
+    AdapterEntry, Annotation, ConfigFile, Effect, Outputs, Pattern, PolicyDefault, Rule,
+    SecretBinding,
 };
 use crate::grant::Isolation;
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 use crate::role::{ActionClass, Role};
 
 /// Everything that a configuration permits, as texts that can be compared.
@@ -16,12 +17,14 @@ pub struct Permissions {
     default: PolicyDefault,
     apply: bool,
     contract_required: bool,
+    /// Whether an output that breaks its contract passes with a warning.
+    outputs_warn: bool,
     /// Whether callers may approve their own calls.
     by_caller: bool,
     rules: Vec<(Effect, String)>,
     /// Areas whose entries each permit something: offers, grants, sources and trusted hints.
     entries: BTreeSet<(&'static str, String)>,
-    /// Roles that bound tokens.
+    /// Roles that bound tokens and adapters.
     roles: BTreeMap<String, &'static str>,
 }
 
@@ -64,6 +67,12 @@ impl Permissions {
             if entry.isolation.unwrap_or(config.workers.isolation) == Isolation::Inline {
                 entries.insert(("inline", name.to_owned()));
             }
+            if let Some(class) = entry.offer.action_class {
+                entries.insert(("offer.action_class", format!("{name}: {}", class.name())));
+            }
+            if entry.factory_ref == AdapterEntry::ENVOY_REF {
+                entries.extend(envoy(name, entry).map(|setting| ("envoy", setting)));
+            }
             if entry.trust_hints {
                 entries.insert(("trust_hints", name.to_owned()));
             }
@@ -78,14 +87,24 @@ impl Permissions {
         for (name, binding) in config.secret_bindings() {
             entries.extend(bindings(&name, &binding).map(|binding| ("secret", binding)));
         }
-        let roles = config
+        for (name, secret) in &config.secrets {
+            entries.insert(("secret.from", format!("{name}: {}", secret.source)));
+        }
+        for ((adapter, tool, method), class) in &law.classes {
+            let class = format!("{adapter}/{tool}.{method}: {}", class.name());
+            entries.insert(("action_class", class));
+        }
+        let tokens = config
             .tokens
             .iter()
             .filter_map(|token| Some((token.name.clone(), token.role.map(Role::name)?)));
+        let adapters = law.roles.iter().map(|(id, role)| (format!("adapter {id}"), role.name()));
+        let roles = tokens.chain(adapters);
         Self {
             default: law.default,
             apply: law.apply,
             contract_required: law.contract_required,
+            outputs_warn: law.outputs == Outputs::Warn,
             by_caller: law.approvals.by_caller,
             rules: rules.collect(),
             entries,
@@ -107,6 +126,7 @@ impl Permissions {
         for (area, now, then, permits) in [
             ("apply", self.apply, before.apply, true),
             ("contracts.required", self.contract_required, before.contract_required, false),
+            ("contracts.outputs is warn", self.outputs_warn, before.outputs_warn, true),
             ("approvals.by_caller", self.by_caller, before.by_caller, true),
         ] {
             if now != then {
@@ -146,6 +166,13 @@ impl Permissions {
         changes.sort_by_key(|change| !change.widens);
         changes
     }
+}
+
+/// Returns one text for each setting of an envoy.
+fn envoy<'a>(name: &'a str, entry: &'a AdapterEntry) -> impl Iterator<Item = String> + 'a {
+    let setting =
+        move |(key, value): (&str, &Value)| format!("{name}: {key} = {}", json::to_compact(value));
+    entry.config.iter().map(setting)
 }
 
 /// Returns one text for each adapter, tool and token that a secret is bound to.
@@ -315,6 +342,7 @@ mod tests {
             "+ grant added shop: read /r",
             "+ offer added shop/*.*",
             "+ secret added KEY: shop/* by ci",
+            "+ secret.from added KEY: env:KEY",
             "+ trust_hints added shop",
             "+ role removed ci: scout",
         ];

@@ -6,7 +6,7 @@ use crate::dispatch::Redacted;
 use crate::json;
 use crate::request::{Request, Step};
 use crate::secret::Secrets;
-use crate::store::Claim;
+use crate::store::{self, Claim, Store};
 
 /// Returns what is recorded of a request where that differs from what was given.
 pub(super) fn redact(secrets: &Secrets, request: &Request) -> Redacted {
@@ -27,7 +27,8 @@ pub(super) fn claim(
     caller: Option<&Caller>,
     request: &Request,
     redacted: &Redacted,
-) -> Claim {
+    store: &Store,
+) -> Result<Claim, store::Error> {
     let mut text = String::new();
     json::write_canonical_object(&mut text, redacted.request.as_ref().unwrap_or(request.raw()));
     match &redacted.plan {
@@ -39,8 +40,18 @@ pub(super) fn claim(
             steps.for_each(|step| json::write_canonical_object(&mut text, step.raw()));
         }
     }
+    // Requests that differ only in what redaction hides are different requests.
+    if redacted.request.is_some() || redacted.plan.is_some() {
+        let mut original = String::new();
+        json::write_canonical_object(&mut original, request.raw());
+        for step in request.plan() {
+            json::write_canonical_object(&mut original, step.raw());
+        }
+        let digest = store.key()?.digest("idempotent request", &[original.as_bytes()]);
+        text.push_str(&digest.to_string());
+    }
     let key = stored_key(key, caller);
-    Claim { key, request_digest: Digest::of(text.as_bytes()) }
+    Ok(Claim { key, request_digest: Digest::of(text.as_bytes()) })
 }
 
 /// Returns an idempotency key as the store has it: keys of one caller are not those of another.

@@ -114,7 +114,7 @@ impl Refusal {
             "APPROVAL_NOT_EXECUTABLE",
             "This process cannot execute the approved call: an adapter or a setting is missing, or the policy has changed. \
              The approval stays open.",
-            "approve it with `nexus-router approvals approve ID --config FILE` and the configuration of the run, or through \
+            "repeat the command with the configuration that has the adapter and the rules of the run, or approve it through \
              the daemon; or deny it and send the plan again",
         ),
     ];

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{Service, Standing};
-use crate::access::{Bearer, Scope, Token, bounded_scope};
+use crate::access::{Bearer, Scope, Token, bounded_scope, check_caller};
 use crate::app::full_text;
 use crate::caller::{Caller, Revocation, ValidCaller};
 use crate::clock::Clock;
@@ -51,6 +51,9 @@ impl Service {
 
     /// Has the router check the callers of runs under way by the tokens in force.
     pub(super) fn check_callers(&self) {
+        if self.inner.tokens.is_none() {
+            return self.inner.app.check_callers_by_file();
+        }
         let inner = Arc::downgrade(&self.inner);
         self.inner.app.caller_check().set(move |caller| {
             let Some(inner) = inner.upgrade() else { return Ok(ValidCaller::default()) };
@@ -63,18 +66,9 @@ impl Service {
         let (Some(id), Some(book)) = (&caller.token_id, &self.inner.tokens) else {
             return Ok(ValidCaller::default());
         };
-        let name = &caller.name;
-        let Some(token) = book.find(id) else {
-            return Err(Revocation { message: format!("the token of '{name}' was revoked") });
-        };
-        if let Some(end) = token.expires_at.filter(|_| token.is_expired(Clock::System.now())) {
-            return Err(Revocation { message: format!("the token of '{name}' expired at {end}") });
-        }
-        let (role, scope) = Self::bounds(&self.standing(), &token);
-        let unchanged = (role, scope, &token.name) == (caller.role, caller.scope, name);
-        let changed = || Caller { name: token.name.clone(), role, scope, ..caller.clone() };
-        let changed = (!unchanged).then(changed);
-        Ok(ValidCaller { changed, valid_until: token.expires_at })
+        let standing = self.standing();
+        let configured = |token: &Token| standing.token(&token.name).and_then(|entry| entry.role);
+        check_caller(caller, book.find(id).as_deref(), configured, Clock::System.now())
     }
 
     /// Returns the bearer of a token, with the role that the configuration gives it.

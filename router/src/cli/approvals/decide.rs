@@ -71,6 +71,7 @@ fn here(
 ) -> Result<Answer, Error> {
     let Arguments { approval_id, reason, format, .. } = arguments;
     let failed = |error: router::Error| Error::App(error.into());
+    app.check_callers_by_file();
     let router = app.router(Absent::Refuse)?;
     // Whoever may write to the store may do so in any name; the user is what the system knows.
     let name = format!("local:{}", rustix::process::getuid().as_raw());

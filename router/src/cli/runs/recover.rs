@@ -33,6 +33,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         return Ok(Answer::Yes);
     }
     let resumable = if arguments.end { Resumable::End } else { Resumable::Resume };
+    app.check_callers_by_file();
     let router = app.router(Absent::Refuse)?;
     let recovered = router.recover_blocking(resumable).map_err(|error| Error::App(error.into()))?;
     match arguments.format {

@@ -18,7 +18,7 @@ impl From<Source> for SecretEntry {
     }
 }
 
-/// Calls whose arguments may refer to a secret. Every part compares names without case.
+/// Calls whose arguments may refer to a secret. Names of adapters and tools compare without case, those of tokens with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretBinding {
     /// Patterns of adapter ids. An empty list binds the secret to no adapter.
@@ -45,7 +45,7 @@ impl SecretBinding {
     /// Reports whether the binding includes a token.
     #[must_use]
     pub fn has_token(&self, name: &str) -> bool {
-        self.tokens.is_empty() || matches_any(&self.tokens, name)
+        self.tokens.is_empty() || self.tokens.iter().any(|pattern| pattern.matches(name))
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn compares_names_without_case() {
+    fn compares_names_without_case_except_tokens() {
         let binding = SecretBinding {
             adapters: patterns(&["Shop", "mail-*"]),
             tools: patterns(&["orders.*"]),
@@ -72,7 +72,7 @@ mod tests {
         assert!(!binding.has_adapter("shop2") && !binding.has_adapter(""));
         assert!(binding.has_tool(["buy", "Orders.buy"].into_iter()));
         assert!(!binding.has_tool(["buy"].into_iter()) && !binding.has_tool([].into_iter()));
-        assert!(binding.has_token("CI") && !binding.has_token("local"));
+        assert!(binding.has_token("ci") && !binding.has_token("CI") && !binding.has_token("local"));
     }
 
     #[test]
