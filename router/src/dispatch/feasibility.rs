@@ -2,8 +2,7 @@
 
 use super::{Execution, Surroundings};
 use crate::approval::{Approval, Decision, Ruling};
-use crate::event::Failure;
-use crate::gate::{self, Grounds, Verdict};
+use crate::gate::{self, Verdict};
 
 impl Execution {
     /// Returns why this process could not execute the step that waits if a person approved it now. None if it could.
@@ -18,8 +17,10 @@ impl Execution {
         }
         let selection = match self.select(around) {
             Ok(selection) => selection,
-            Err(Failure::Selection { message, .. }) => return Some(message),
-            Err(failure) => return Some(format!("the adapters cannot be selected: {failure:?}")),
+            Err(failure) => {
+                let message = failure.error().map(|(_, message)| message);
+                return Some(message.unwrap_or_else(|| "no adapter can be selected".to_owned()));
+            }
         };
         let plan_steps = self.plan.len() as u64;
         if let Some(max_steps) = around.law.max_steps.filter(|max| plan_steps > *max) {
@@ -35,17 +36,7 @@ impl Execution {
             return Some("the step of the approval is not in the plan".to_owned());
         };
         let approved = approved(approval);
-        let grounds = Grounds {
-            mode: self.mode,
-            policy: self.policy,
-            law: &around.law,
-            caller: self.origin.caller.as_deref(),
-            secrets: &around.secrets,
-            approval: Some(&approved),
-            redacted: self.redacted_plan.is_some(),
-            key: self.recorder.store(),
-            now: self.recorder.now(),
-        };
+        let grounds = self.gate_input(around, Some(&approved));
         match gate::admit(grounds, &selection.adapters[*selected], step) {
             Verdict::Call(_) | Verdict::Simulate { .. } => None,
             Verdict::Deny(denial) => Some(format!("{}: {}", denial.code, denial.message)),
