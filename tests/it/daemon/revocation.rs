@@ -172,7 +172,7 @@ fn a_changed_role_applies_from_the_next_step() {
 }
 
 #[test]
-fn a_new_deny_rule_applies_from_the_next_step_and_in_the_queue() {
+fn new_deny_rule_applies_to_next_and_queued_steps() {
     let daemon = daemon("");
     let run_id = held(&daemon, &two_steps("echo", "t", "m"));
     let slot = occupy(&daemon);
