@@ -57,7 +57,7 @@ impl Bearer {
         Self { caller, sees: Visibility::All }
     }
 
-    /// Returns what the bearer may do.
+    /// Returns the scope.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.caller.scope
@@ -67,7 +67,7 @@ impl Bearer {
     #[must_use]
     pub fn visible_runs(&self) -> VisibleRuns {
         match &self.caller.token_id {
-            Some(token_id) if self.sees == Visibility::Own && !self.may(Scope::Admin) => {
+            Some(token_id) if self.sees.effective(self.scope()) == Visibility::Own => {
                 VisibleRuns::OfToken(token_id.clone())
             }
             _ => VisibleRuns::All,

@@ -71,7 +71,7 @@ impl Misfit {
     }
 }
 
-/// Returns the words for a place.
+/// Returns the display form of a pointer.
 fn shown(pointer: &str) -> &str {
     if pointer.is_empty() { "the whole" } else { pointer }
 }
@@ -128,10 +128,10 @@ impl Schema {
         mistakes.dedup();
         mistakes.truncate(MAX_SHOWN);
         let pointer = mistakes.first().map(|(pointer, _)| pointer.clone()).unwrap_or_default();
-        let told = mistakes.iter().map(|(pointer, text)| format!("{}: {text}", shown(pointer)));
-        let told = told.collect();
+        let texts = mistakes.iter().map(|(pointer, text)| format!("{}: {text}", shown(pointer)));
+        let texts = texts.collect();
         let places = mistakes.into_iter().map(|(pointer, _)| pointer).collect();
-        Err(Misfit { mistakes: told, pointer, places })
+        Err(Misfit { mistakes: texts, pointer, places })
     }
 }
 

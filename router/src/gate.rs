@@ -173,7 +173,7 @@ fn require(selected: &Selected, capability: &str) -> Result<(), Failure> {
 pub enum Verdict<'a> {
     /// The call may be made.
     Call(Permit<'a>),
-    /// Nothing is called for real; the step is only said to be done.
+    /// The call is simulated.
     Simulate {
         /// Whether a person would be asked about the call.
         asks: bool,
@@ -208,7 +208,7 @@ pub struct Permit<'a> {
     grants: Option<&'a Value>,
     effects: Effects,
     timeout: Option<Duration>,
-    /// Whether the call only pretends, in a confined worker.
+    /// Simulated call: dry-run flag, confined worker.
     dry_run: bool,
 }
 
@@ -266,7 +266,7 @@ impl Permit<'_> {
         matches!(self.args, Cow::Owned(_))
     }
 
-    /// Reports whether the call only pretends: with the dry-run flag, in a worker without network or writes.
+    /// Returns whether the call is simulated: dry-run flag, confined worker.
     pub(crate) const fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -359,7 +359,7 @@ fn decide<'a>(
         if let Err(misfit) = secrets::check_args(grounds, act, step, &args) {
             return unfit(act, &misfit);
         }
-        // A simulated call may tell what it reads, so it does not come before the approval.
+        // A simulated call may disclose data, so it needs the approval first.
         let declared = adapter.capabilities().contains(&Capability::DryRun);
         let calls = policy.simulate && declared && !asks;
         let call = calls.then(|| Permit {

@@ -1,6 +1,6 @@
 //! Carries out what the gate permits: one call, in its turn, within its time.
 
-mod seat;
+mod slot;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::loader::{self, Adapter, Started};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::trace::TraceContext;
-pub(crate) use seat::{CallSeat, SeatQueue};
+pub(crate) use slot::{CallSlot, SlotQueue};
 
 /// Calls that an adapter carries out at once when each of them needs a thread.
 const BLOCKING_CALLS: usize = 64;
@@ -43,10 +43,10 @@ impl Default for CallLimits {
 
 /// What all adapters may do, and what single ones may.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SeatLimits<'a> {
+pub(crate) struct SlotLimits<'a> {
     pub(crate) all: &'a CallLimits,
     pub(crate) own: &'a BTreeMap<String, CallLimits>,
-    /// Runs that may be under way, none of which needs more than one seat at a time.
+    /// Runs that may be under way, none of which needs more than one slot at a time.
     pub(crate) in_flight: usize,
     pub(crate) metrics: &'a Metrics,
 }
@@ -65,19 +65,19 @@ pub struct Occupancy {
 pub(crate) struct Host {
     runtime: Handle,
     metrics: Metrics,
-    seats: HashMap<String, Seats>,
+    slots: HashMap<String, Slots>,
 }
 
 /// The places of one adapter.
 #[derive(Debug)]
-struct Seats {
+struct Slots {
     free: Arc<Semaphore>,
     calls: usize,
     timeout: Duration,
 }
 
-impl Seats {
-    /// Makes more or fewer seats of the same, so that those who sit on them are counted on.
+impl Slots {
+    /// Makes more or fewer slots of the same, so that calls in them stay counted.
     fn resized(&self, calls: usize, runtime: &Handle) -> Arc<Semaphore> {
         if let Some(more) = calls.checked_sub(self.calls) {
             self.free.add_permits(more);
@@ -88,8 +88,8 @@ impl Seats {
             drop(runtime.spawn(async move {
                 // Those that are taken go when they are free.
                 for _ in 0..taken {
-                    if let Ok(seat) = free.acquire().await {
-                        seat.forget();
+                    if let Ok(slot) = free.acquire().await {
+                        slot.forget();
                     }
                 }
             }));
@@ -123,61 +123,61 @@ pub(crate) struct Patience<'a> {
 }
 
 impl Host {
-    /// Makes the seats. An adapter that was there before keeps those who sit on its seats.
+    /// Makes the slots. An adapter that was there before keeps its calls under way.
     pub(crate) fn new(
         runtime: Handle,
         registry: &Registry,
-        limits: SeatLimits<'_>,
+        limits: SlotLimits<'_>,
         before: Option<&Self>,
     ) -> Self {
-        let seat = |adapter: &Adapter| {
+        let slots = |adapter: &Adapter| {
             let adapter_id = adapter.adapter_id().to_owned();
             let own = limits.own.get(&adapter_id).unwrap_or(limits.all);
             let suits = if adapter.starts_at_once() { limits.in_flight } else { BLOCKING_CALLS };
             let calls = own.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
-            let known = before.and_then(|before| before.seats.get(&adapter_id));
+            let known = before.and_then(|before| before.slots.get(&adapter_id));
             let free = match known {
-                Some(seats) => seats.resized(calls, &runtime),
+                Some(slots) => slots.resized(calls, &runtime),
                 None => Arc::new(Semaphore::new(calls)),
             };
-            (adapter_id, Seats { free, calls, timeout: own.timeout })
+            (adapter_id, Slots { free, calls, timeout: own.timeout })
         };
         let metrics = limits.metrics.clone();
-        let seats = registry.adapters().map(seat).collect();
-        Self { runtime, metrics, seats }
+        let slots = registry.adapters().map(slots).collect();
+        Self { runtime, metrics, slots }
     }
 
     /// Returns how many calls of an adapter are under way, of how many.
     pub(crate) fn occupancy(&self, adapter_id: &str) -> Option<Occupancy> {
-        let seats = self.seats.get(adapter_id)?;
-        let busy = seats.calls.saturating_sub(seats.free.available_permits());
-        Some(Occupancy { calls: seats.calls, busy })
+        let slots = self.slots.get(adapter_id)?;
+        let busy = slots.calls.saturating_sub(slots.free.available_permits());
+        Some(Occupancy { calls: slots.calls, busy })
     }
 
     /// Returns how long a call of an adapter may take that begins now.
     pub(crate) fn time_of(&self, adapter_id: &str, patience: Patience<'_>) -> Duration {
-        let limit = self.seats.get(adapter_id).map(|seats| seats.timeout);
+        let limit = self.slots.get(adapter_id).map(|slots| slots.timeout);
         patience.time_from(Instant::now(), limit.unwrap_or(CallLimits::default().timeout))
     }
 
-    /// Takes a free seat of an adapter, or a place in the queue for one.
-    pub(crate) fn take_seat(&self, adapter_id: &str) -> Result<CallSeat, SeatQueue> {
+    /// Takes a free slot of an adapter, or a place in the queue for one.
+    pub(crate) fn take_slot(&self, adapter_id: &str) -> Result<CallSlot, SlotQueue> {
         let waits = self.metrics.call_waits(adapter_id);
-        match self.seats.get(adapter_id) {
-            None => Ok(CallSeat::unlimited(waits)),
-            Some(seats) => CallSeat::take(&seats.free, waits, seats.timeout),
+        match self.slots.get(adapter_id) {
+            None => Ok(CallSlot::unlimited(waits)),
+            Some(slots) => CallSlot::take(&slots.free, waits, slots.timeout),
         }
     }
 
-    /// Makes the call in its seat, and uses up the permit. The host calls `slow` when the call takes its time.
+    /// Makes the call in its slot, and uses up the permit. The host calls `slow` when the call takes its time.
     pub(crate) async fn call(
         &self,
         permit: Permit<'_>,
-        seat: CallSeat,
+        slot: CallSlot,
         patience: Patience<'_>,
         slow: impl FnOnce(),
     ) -> Answered {
-        // Waiting for a seat does not shorten the call; only the run's own time goes on.
+        // Waiting for a slot does not shorten the call; only the run's own time goes on.
         let from = Instant::now();
         let time = self.time_of(permit.adapter().adapter_id(), patience);
         let request = request_text(&permit, patience, time);
@@ -186,8 +186,8 @@ impl Host {
         drop(permit);
         let (answer, mut answered) = oneshot::channel();
         let done = move |text| {
-            // The seat is free when the adapter is done, not when the caller stops waiting.
-            drop(seat);
+            // The slot is free when the adapter is done, not when the caller stops waiting.
+            drop(slot);
             drop(answer.send(text));
         };
         let started = if dry_run {
@@ -221,9 +221,19 @@ impl Host {
 impl Patience<'_> {
     /// Returns how long a call may take that begins now.
     fn time_from(&self, now: Instant, limit: Duration) -> Duration {
-        let remaining = self.run.map(|end| end.saturating_duration_since(now));
-        self.step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX))
+        time_from(now, limit, self.step, self.run)
     }
+}
+
+/// Returns the time from now on of a step in a run. Without a time of its own, the step has the limit.
+fn time_from(
+    now: Instant,
+    limit: Duration,
+    step: Option<Duration>,
+    run: Option<Instant>,
+) -> Duration {
+    let remaining = run.map(|end| end.saturating_duration_since(now));
+    step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX))
 }
 
 /// A timer cannot be set further ahead.

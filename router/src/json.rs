@@ -12,6 +12,7 @@ mod name;
 mod object;
 mod parse;
 mod plain;
+mod pointer;
 mod python;
 mod write;
 
@@ -19,6 +20,7 @@ pub use error::Error;
 pub use jcs::{Inexact, to_jcs};
 pub use object::Object;
 pub use parse::{Limits, parse};
+pub(crate) use pointer::pointer_segment;
 pub use python::{to_indented, to_repr, to_spaced};
 pub use write::{
     to_canonical, to_compact, to_pretty, write_canonical, write_canonical_object,

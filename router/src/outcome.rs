@@ -1,6 +1,6 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
-mod held;
+mod held_answer;
 mod recorded;
 mod signals;
 mod waiting;

@@ -326,16 +326,7 @@ mod tests {
     }
 
     fn rule(effect: Effect) -> Rule {
-        Rule {
-            effect,
-            adapter: None,
-            tool: None,
-            method: None,
-            token: None,
-            action_class: None,
-            annotation: None,
-            reason: None,
-        }
+        Rule::any(effect)
     }
 
     fn ask(rule: usize) -> Judgement {

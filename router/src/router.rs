@@ -5,7 +5,7 @@ mod approvals;
 mod carried;
 mod error;
 mod expiry;
-mod held;
+mod held_answer;
 mod live;
 mod named_tools;
 mod options;
@@ -26,7 +26,7 @@ use tracing::Instrument as _;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Origin, RulesInForce, Surroundings};
-use crate::host::{Host, SeatLimits};
+use crate::host::{Host, SlotLimits};
 use crate::outcome::{Outcome, Recorded};
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
@@ -40,7 +40,7 @@ pub use crate::recover::{How, Recovered, Resumable};
 pub use answer::response;
 pub use approvals::{Answer, Decided, Decider};
 pub use error::Error;
-pub use held::Fetch;
+pub use held_answer::HeldRetention;
 pub use options::Options;
 pub use refusal::Refusal;
 pub use submission::{Accepted, Canceller, Submission, UnderWay};
@@ -148,7 +148,7 @@ impl Router {
 
     /// Returns how many calls an adapter carries out at once, and how many more it could now.
     #[must_use]
-    pub fn seats(&self, adapter_id: &str) -> Option<Occupancy> {
+    pub fn slots(&self, adapter_id: &str) -> Option<Occupancy> {
         self.inner.around().host.occupancy(adapter_id)
     }
 
@@ -339,7 +339,8 @@ impl Inner {
             Box::pin(self.parked(&header.run_id, &cancel)).await;
             if cancel.is_asked() {
                 let outcome = Box::pin(self.read_back(header.run_id.clone())).await?;
-                return Box::pin(self.restored(outcome, asked_by.as_deref(), Fetch::Keep)).await;
+                return Box::pin(self.restored(outcome, asked_by.as_deref(), HeldRetention::Keep))
+                    .await;
             }
         }
         answer
@@ -445,7 +446,7 @@ impl Inner {
         }
         let log = self.ask(move |store| store.log(&run_id)).await?;
         let Some(log) = log else { return Ok(None) };
-        let outcome = self.restored(Outcome::of_log(&log), caller, Fetch::Keep).await?;
+        let outcome = self.restored(Outcome::of_log(&log), caller, HeldRetention::Keep).await?;
         answer(outcome).map(Some)
     }
 }
@@ -463,7 +464,7 @@ fn surroundings(
     let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
     let Options { witness, listeners, desks, keeper, caller_check, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
-    let limits = SeatLimits { all, own, in_flight, metrics: &metrics };
+    let limits = SlotLimits { all, own, in_flight, metrics: &metrics };
     let host = Host::new(runtime.clone(), &registry, limits, before.map(|before| &*before.host));
     let law = Arc::new(law);
     let (rules, rules_version) = match before {

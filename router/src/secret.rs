@@ -2,9 +2,9 @@
 //!
 //! A secret is given by the operator, under a name, as a [`Source`]. Arguments name it,
 //! `{"$secret": "NAME"}`, and [`Secrets::resolve_bound`] puts the value there for the call alone, if the operator
-//! bound the secret to that call. [`Secrets::resolve`] is for the operator's own configuration. Whatever is stored, logged or answered goes through [`Secrets::redact`] first: it takes out what the
-//! [rules](nexus_router_sdk::redact) of the SDK find by key and by form, and every value that is known to
-//! be secret, wherever and however it is spelled.
+//! bound the secret to that call. [`Secrets::resolve`] is for the operator's own configuration. Stored and logged text goes
+//! through [`Secrets::redact`]; answers only lose exact values of known secrets. Redaction removes the text that the
+//! [rules](nexus_router_sdk::redact) of the SDK find by key and by form, and each known secret in every spelling.
 
 mod decoding;
 mod error;
@@ -27,7 +27,7 @@ pub use source::Source;
 
 use nexus_router_sdk::redact::is_secret_name;
 
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 use needle::Needles;
 
 /// The key of a reference to a secret.
@@ -120,7 +120,7 @@ impl Secrets {
     /// Replaces the references in the operator's own configuration by the secrets they name.
     ///
     /// # Errors
-    /// When there is no secret of that name, or an object with a `$secret` is no reference.
+    /// When there is no secret of that name, or an object with a `$secret` is not a reference.
     pub fn resolve<'a>(&self, config: &'a Object) -> Result<Cow<'a, Object>, Error> {
         self.resolve_bound(config, |_| true)
     }
@@ -128,7 +128,7 @@ impl Secrets {
     /// Replaces the references in arguments of a caller by the secrets they name, if `is_bound` accepts the names.
     ///
     /// # Errors
-    /// When there is no secret of that name, it is not bound to the call, or an object with a `$secret` is no reference.
+    /// When the secret is unknown or not bound, or an object with `$secret` is not a reference.
     pub fn resolve_bound<'a>(
         &self,
         args: &'a Object,
@@ -142,7 +142,7 @@ impl Secrets {
         }
         let mut resolved = args.clone();
         for (key, value) in resolved.iter_mut() {
-            walk_references(value, &mut token_of(key), &mut |place, pointer| {
+            walk_references(value, &mut pointer_to(key), &mut |place, pointer| {
                 *place = self.value_of(place, pointer, &is_bound)?.into();
                 Ok(())
             })?;
@@ -175,7 +175,7 @@ pub fn reference_pointers(args: &Object) -> Vec<String> {
     let mut found = Vec::new();
     for (key, value) in args {
         // The visitor never fails.
-        drop(walk_references(&mut value.clone(), &mut token_of(key), &mut |_, pointer| {
+        drop(walk_references(&mut value.clone(), &mut pointer_to(key), &mut |_, pointer| {
             found.push(pointer.to_owned());
             Ok(())
         }));
@@ -183,9 +183,9 @@ pub fn reference_pointers(args: &Object) -> Vec<String> {
     found
 }
 
-/// Returns the JSON pointer of a member of the whole.
-fn token_of(key: &str) -> String {
-    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+/// Returns the JSON pointer to a member of the root.
+fn pointer_to(key: &str) -> String {
+    format!("/{}", json::pointer_segment(key))
 }
 
 /// Visits every object with a `$secret` at or below a value; `pointer` leads to the value.
@@ -199,7 +199,7 @@ fn walk_references(
         Value::Object(object) if object.contains_key(REFERENCE_KEY) => visit(value, pointer),
         Value::Object(object) => {
             for (key, member) in object.iter_mut() {
-                pointer.push_str(&token_of(key));
+                pointer.push_str(&pointer_to(key));
                 walk_references(member, pointer, visit)?;
                 pointer.truncate(length);
             }

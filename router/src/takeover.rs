@@ -1,5 +1,6 @@
 //! Turns a database of the Python router into one of ours, and keeps a copy of the old one beside it.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::canonical;
@@ -85,10 +86,10 @@ impl Error {
 
     /// Returns the remedy.
     #[must_use]
-    pub const fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> Cow<'static, str> {
         match self {
-            Self::Unreadable(_) => Self::TABLE[0].2,
-            Self::BackupExists(_) => Self::TABLE[1].2,
+            Self::Unreadable(_) => Self::TABLE[0].2.into(),
+            Self::BackupExists(_) => Self::TABLE[1].2.into(),
             Self::Store(error) => error.hint(),
         }
     }

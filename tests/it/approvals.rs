@@ -102,16 +102,8 @@ fn asks(method: &str) -> Law {
 }
 
 fn rule(effect: Effect, method: &str) -> Rule {
-    Rule {
-        effect,
-        adapter: None,
-        tool: None,
-        method: Pattern::new(method),
-        token: None,
-        action_class: None,
-        annotation: None,
-        reason: Some("it is risky".to_owned()),
-    }
+    let reason = Some("it is risky".to_owned());
+    Rule { method: Pattern::new(method), reason, ..Rule::any(effect) }
 }
 
 /// A request by a token of this name, whose id is the name too.

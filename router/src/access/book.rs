@@ -72,6 +72,12 @@ impl TokenBook {
         self.pages().tokens.get(id).cloned()
     }
 
+    /// Finds a token by its id, unless it is expired.
+    #[must_use]
+    pub fn find_valid(&self, id: &str, now: Timestamp) -> Option<Arc<Token>> {
+        self.find(id).filter(|token| !token.is_expired(now))
+    }
+
     /// Says whether there is no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {

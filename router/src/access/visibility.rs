@@ -1,5 +1,7 @@
 //! The runs that a token sees: those that were started with it, or all.
 
+use crate::scope::Scope;
+
 /// The runs that a token sees. Administrators see all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Visibility {
@@ -30,6 +32,12 @@ impl Visibility {
             Self::Own => "Sees the runs that were started with this token.",
             Self::All => "Sees the runs of all callers.",
         }
+    }
+
+    /// Returns the effective visibility of a token with a scope: administrators see all runs.
+    #[must_use]
+    pub fn effective(self, scope: Scope) -> Self {
+        if scope.includes(Scope::Admin) { Self::All } else { self }
     }
 
     /// Finds a visibility by its name.

@@ -10,7 +10,7 @@ use crate::loader::Adapter;
 use crate::policy::{CatalogueState, Law, Operations};
 use crate::toolspec::{HintTrust, OfferingAdapter, Tools};
 
-/// Returns whose hints about an adapter's operations rules may believe.
+/// Returns the trust in hints about an adapter's operations.
 pub(super) fn trust<'a>(
     mut members: impl Iterator<Item = (&'a Adapter, &'a AdapterEntry)>,
     adapter_id: &str,
@@ -21,7 +21,7 @@ pub(super) fn trust<'a>(
 }
 
 /// Puts the offered operations, and those that adapters are known to have, into the law.
-pub(super) fn draw<'a>(
+pub(super) fn set_boundary<'a>(
     law: &mut Law,
     members: impl Iterator<Item = (&'a Adapter, &'a AdapterEntry)>,
     tools: &Tools,

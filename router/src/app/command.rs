@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use super::App;
 use crate::shell::quoted;
 
-/// Whether the options name the store even if it is the one of the configuration.
+/// Condition under which the options name the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOption {
-    /// They do, so that the command does not ask a daemon.
+    /// Always, so that the command does not ask a daemon.
     Always,
-    /// They do if somebody named the store besides the configuration.
+    /// If an option or variable names it.
     IfNamed,
 }
 

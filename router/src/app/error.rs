@@ -236,9 +236,9 @@ impl Error {
         match self {
             Self::Router(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::Store(error) => error.remedy(),
-            Self::Bundle(error) => error.hint().to_owned(),
-            Self::Takeover(error) => error.hint().to_owned(),
+            Self::Store(error) => error.hint().into_owned(),
+            Self::Bundle(error) => error.hint().into_owned(),
+            Self::Takeover(error) => error.hint().into_owned(),
             Self::Load(error) => error.hint().to_owned(),
             Self::Registry(error) => error.hint(),
             Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),

@@ -196,7 +196,7 @@ impl Fleet {
             }
         }
         let mut law = Law::new(&config.policy, tools.classes());
-        boundary::draw(&mut law, members.iter().map(Member::listed), &tools, &gathered);
+        boundary::set_boundary(&mut law, members.iter().map(Member::listed), &tools, &gathered);
         let kept = members
             .iter()
             .map(|member| (member.adapter.adapter_id(), member.entry.interface.as_deref()));

@@ -19,10 +19,10 @@ fn file_name(path: &Path) -> Result<&Path, Error> {
 
 pub(super) fn read_only(path: &Path) -> Result<Store, Error> {
     let store = Store::open_read_only(file_name(path)?)?;
-    // What cannot be read is reported to the one who reads it.
+    // The first read reports a store that cannot be read.
     if store.is_moved().unwrap_or_default() {
         let moved = store::Error::Moved(path.to_owned());
-        tracing::warn!(code = moved.code(), "{moved}; it can only be read; {}", moved.remedy());
+        tracing::warn!(code = moved.code(), "{moved}; it can only be read; {}", moved.hint());
     }
     Ok(store)
 }

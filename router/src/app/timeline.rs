@@ -52,11 +52,11 @@ pub struct Span {
     pub approvals: Vec<Approval>,
     /// What its signals said.
     pub signals: Option<Signals>,
-    /// What a dry run found out about it.
+    /// Forecast of a dry run.
     pub forecast: Option<StepForecast>,
 }
 
-/// What would come of a step outside of a dry run, as far as the gate decides it.
+/// Decision of the gate about a step outside of a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepForecast {
     /// The gate would let it through.
@@ -239,7 +239,7 @@ impl Timeline {
         self.spans.iter_mut().rfind(|span| span.step_id == step_id)
     }
 
-    /// Reports whether nothing was really done.
+    /// Returns whether the run is a dry run.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
         self.record.header.mode == "dry_run"

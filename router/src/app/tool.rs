@@ -4,7 +4,7 @@ mod adapters;
 mod runs;
 
 use super::{App, Error, Paths};
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 
 /// A tool.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ impl Members {
             return Err(wrong(message, String::new(), allowed(known)));
         };
         if let Some(unknown) = object.keys().find(|key| !known.contains(key)) {
-            let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("/{}", json::pointer_segment(unknown));
             return Err(wrong(format!("unknown key {unknown:?}"), pointer, allowed(known)));
         }
         Ok(Self { object, known })

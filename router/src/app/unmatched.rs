@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::fleet::Fleet;
 use super::{App, Error};
 use crate::caller::Caller;
-use crate::config::{AdapterEntry, ConfigFile, Pattern, Rule, SecretBinding, SourceEntry};
+use crate::config::{AdapterEntry, ConfigFile, Effect, Pattern, Rule, SecretBinding, SourceEntry};
 use crate::loader::Adapter;
 use crate::policy::{Act, Classes, Law, Names, Offering, Operations};
 use crate::role::{ActionClass, Role};
@@ -54,8 +54,8 @@ impl App {
     #[must_use]
     pub fn unmatched_in_file(&self, tokens: Option<BTreeSet<String>>) -> Vec<UnmatchedSetting> {
         let config = self.config();
-        let registered = self.registered().is_ok_and(|tools| tools.is_empty());
-        KnownNames::of_file(&config, tokens, registered).unmatched()
+        let none_registered = self.registered().is_ok_and(|tools| tools.is_empty());
+        KnownNames::of_file(&config, tokens, none_registered).unmatched()
     }
 }
 
@@ -73,11 +73,11 @@ impl<'a> KnownNames<'a> {
         Self { config, law, adapters, ids, catalogs, tokens, complete: true }
     }
 
-    /// Takes what the file says by itself. Registered tools may have classes, and need the contracts.
+    /// Collects the names in the file alone. Registered tools may have classes, and need the contracts.
     fn of_file(
         config: &'a ConfigFile,
         tokens: Option<BTreeSet<String>>,
-        unregistered: bool,
+        none_registered: bool,
     ) -> Self {
         let mut law = Law { rules: config.policy.rules.clone(), ..Law::default() };
         let (mut classes, mut names) = (Classes::new(), Names::new());
@@ -97,7 +97,7 @@ impl<'a> KnownNames<'a> {
             law.offers.insert(id, offering);
         }
         let ids: Vec<Option<String>> = config.adapters.iter().map(|one| one.id.clone()).collect();
-        let complete = unregistered && !config.discover && ids.iter().all(Option::is_some);
+        let complete = none_registered && !config.discover && ids.iter().all(Option::is_some);
         let null = Adapter::null().adapter_id().to_owned();
         let adapters = ids.iter().flatten().cloned().chain([null]).map(|id| (id, None)).collect();
         Self { config, law, adapters, ids, catalogs: Catalogs::new(), tokens, complete }
@@ -124,7 +124,7 @@ impl<'a> KnownNames<'a> {
             if let Some(id) = &id {
                 self.check_offer(&path, id, entry, &mut found);
             }
-            if self.is_for_nobody(entry, id.as_deref()) {
+            if self.is_unreachable(entry, id.as_deref()) {
                 let shown = id.as_deref().unwrap_or(&entry.factory_ref);
                 found.push(UnmatchedSetting {
                     message: format!("{path}: adapter '{shown}' is offered to nobody"),
@@ -152,10 +152,7 @@ impl<'a> KnownNames<'a> {
         let has_tool = |pattern: &Pattern| {
             adapters.iter().any(|adapter| self.has_tool(Some(adapter), pattern))
         };
-        let has_token = |pattern: &Pattern| {
-            let tokens = self.tokens.as_ref();
-            tokens.is_none_or(|tokens| tokens.iter().any(|name| pattern.matches(name)))
-        };
+        let has_token = |pattern: &Pattern| self.has_token(pattern);
         let mut check = |key: &str, patterns: &[Pattern], is_known: &dyn Fn(&Pattern) -> bool| {
             for (number, pattern) in patterns.iter().enumerate().filter(|(_, one)| !is_known(one)) {
                 let path = format!("{path}.{key}s[{number}]");
@@ -233,7 +230,7 @@ impl<'a> KnownNames<'a> {
         let null = Adapter::null();
         let candidates = self.adapters.iter().filter(|(id, _)| match &rule.adapter {
             Some(pattern) => pattern.matches_name(id),
-            // Every name is one of the built-in adapter. A rule is about others, unless it says so.
+            // The built-in adapter has every name; only rules that name it are about it.
             None => id.as_str() != null.adapter_id(),
         });
         let mut fits = candidates.map(|(adapter_id, operations)| match operations {
@@ -317,7 +314,7 @@ impl<'a> KnownNames<'a> {
         }
     }
 
-    fn is_for_nobody(&self, entry: &AdapterEntry, id: Option<&str>) -> bool {
+    fn is_unreachable(&self, entry: &AdapterEntry, id: Option<&str>) -> bool {
         if let (Some(offered), Some(id)) = (&self.law.offered, id) {
             return !offered.adapters.contains_key(id) && !self.is_source(id);
         }
@@ -350,16 +347,7 @@ fn operations(law: &Law, adapter_id: &str) -> Option<Operations> {
 
 /// Returns a rule that fits every call of some adapters.
 fn any_rule(adapter: Option<Pattern>) -> Rule {
-    Rule {
-        effect: crate::config::Effect::Allow,
-        adapter,
-        tool: None,
-        method: None,
-        token: None,
-        action_class: None,
-        annotation: None,
-        reason: None,
-    }
+    Rule { adapter, ..Rule::any(Effect::Allow) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Why a bundle could not be written or read.
 
+use std::borrow::Cow;
+
 use crate::json::{self, Object, Value};
 use crate::replay::{self, Violation};
 use crate::store;
@@ -113,8 +115,8 @@ impl Error {
 
     /// Returns the remedy.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
-        self.row().map_or_else(store::Error::hint, |row| row.2)
+    pub fn hint(&self) -> Cow<'static, str> {
+        self.row().map_or_else(store::Error::hint, |row| row.2.into())
     }
 
     /// Returns the form that callers of import get.

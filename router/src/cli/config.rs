@@ -203,6 +203,7 @@ impl Checked {
         let file = self.file.as_deref().map_or_else(|| "no file".to_owned(), shown);
         let warned = match self.warnings.len() {
             0 => String::new(),
+            1 => ", 1 warning".to_owned(),
             warnings => format!(", {warnings} warnings"),
         };
         match &self.config {
@@ -217,7 +218,7 @@ impl Checked {
     }
 
     fn to_json(&self) -> Value {
-        let told = |problem: &Problem| {
+        let problem_json = |problem: &Problem| {
             let mut object = Object::new();
             object.insert("message", problem.message.as_str());
             object.insert("hint", problem.hint.as_str());
@@ -240,8 +241,8 @@ impl Checked {
             answer.insert("tools", config.tools.len());
             answer.insert("listeners", config.listeners.len());
         }
-        answer.insert("problems", self.problems.iter().map(told).collect::<Vec<_>>());
-        answer.insert("warnings", self.warnings.iter().map(told).collect::<Vec<_>>());
+        answer.insert("problems", self.problems.iter().map(problem_json).collect::<Vec<_>>());
+        answer.insert("warnings", self.warnings.iter().map(problem_json).collect::<Vec<_>>());
         answer.into()
     }
 }

@@ -171,7 +171,7 @@ fn adopt(arguments: &AdoptArguments, environment: &Environment) -> Result<Answer
         }
         Form::Human => {
             let shown = db.display().to_string();
-            let verb = if moved { "adopted" } else { "nothing to adopt, not moved:" };
+            let verb = if moved { "adopted" } else { "not moved, nothing to adopt:" };
             output.line(&format!("{verb} {}", visible(&shown)))?;
         }
     }

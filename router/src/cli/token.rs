@@ -107,7 +107,7 @@ fn scope_parser() -> impl clap::builder::TypedValueParser<Value = Scope> {
 fn visibility_parser() -> impl clap::builder::TypedValueParser<Value = Visibility> {
     let value = |sees: Visibility| PossibleValue::new(sees.name()).help(sees.doc());
     PossibleValuesParser::new(Visibility::ALL.map(value))
-        .try_map(|name| Visibility::from_name(&name).ok_or("there is no such visibility"))
+        .try_map(|name| Visibility::from_name(&name).ok_or("unknown visibility"))
 }
 
 fn role_parser() -> impl clap::builder::TypedValueParser<Value = Role> {
@@ -199,9 +199,9 @@ fn list(arguments: &ListArguments, environment: &Environment) -> Result<Answer, 
     Ok(Answer::Yes)
 }
 
-/// Returns the runs that a token sees, whatever it was made with.
+/// Returns the effective visibility: administrators see all runs.
 fn sees(token: &Token) -> Visibility {
-    if token.scope.includes(Scope::Admin) { Visibility::All } else { token.sees }
+    token.sees.effective(token.scope)
 }
 
 fn as_row(token: &Token, now: Timestamp) -> Vec<String> {

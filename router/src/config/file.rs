@@ -288,7 +288,7 @@ mod tests {
             ("NEXUS_ROUTER__SERVER__STREAMS", "-1", "must be a whole number"),
             ("NEXUS_ROUTER__SERVER__STREMS", "'hunter22'", "unknown field `strems`"),
             ("NEXUS_ROUTER__LOG__FORMAT", "hunter22", "not one of the names"),
-            ("NEXUS_ROUTER__SECRETS__T", "hunter22", "secrets.T is no reference"),
+            ("NEXUS_ROUTER__SECRETS__T", "hunter22", "secrets.T is not a reference"),
             ("NEXUS_ROUTER__ADAPTERS__0__ID", "hunter22", "adapters[0].ref is missing"),
             ("NEXUS_ROUTER__SERVER", "hunter22", "server must be a table"),
             ("NEXUS_ROUTER__SERVER__BODY_BYTES", "999999999999", "server.body_bytes does not fit"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::document::Origins;
 use super::error::Problem;
+use super::pattern::Pattern;
 use super::renamed;
 
 /// A year: longer times are mistakes, and may be more than a clock can add.
@@ -109,6 +110,25 @@ impl Section<'_> {
             value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
         };
         self.typed(key, "a list of texts", all).unwrap_or_default()
+    }
+
+    /// Reads a list of patterns.
+    pub(super) fn patterns(&self, key: &'static str) -> Vec<Pattern> {
+        let texts = self.texts(key);
+        let numbered = texts.iter().enumerate();
+        numbered
+            .filter_map(|(index, text)| self.pattern(&format!("{key}[{index}]"), text))
+            .collect()
+    }
+
+    /// Reads the text of a key as a pattern.
+    pub(super) fn pattern(&self, key: &str, text: &str) -> Option<Pattern> {
+        let pattern = Pattern::new(text);
+        if pattern.is_none() {
+            let message = format!("is empty or has more than {} characters", Pattern::MAX_CHARS);
+            self.wrong(key, &message, "write a pattern, and shorten it with *");
+        }
+        pattern
     }
 
     pub(super) fn flag(&self, key: &'static str, default: bool) -> bool {

@@ -23,8 +23,8 @@ impl Execution {
             Err(FailedCall { error, output }) => (output, Some(shown_error(error, secrets))),
         };
         let status = if error.is_some() { StepStatus::Error } else { StepStatus::Ok };
-        let Forms { output, answer, redacted } =
-            output.map(|output| Forms::of(output, secrets)).unwrap_or_default();
+        let OutputForms { output, answer, redacted } =
+            output.map(|output| OutputForms::of(output, secrets)).unwrap_or_default();
         let simulated = self.mode == Mode::DryRun;
         StepResult { step_id, status, simulated, output, answer, redacted, error, signals: None }
     }
@@ -40,13 +40,13 @@ impl Execution {
 
 /// Two forms of an output.
 #[derive(Default)]
-struct Forms {
+struct OutputForms {
     output: Object,
     answer: Option<Box<Object>>,
     redacted: Vec<String>,
 }
 
-impl Forms {
+impl OutputForms {
     fn of(given: Object, secrets: &Secrets) -> Self {
         let Some(output) = secrets.redact_object(&given) else {
             return Self { output: given, ..Self::default() };
@@ -68,23 +68,22 @@ fn shown_error(error: AdapterError, secrets: &Secrets) -> StepError {
     if let Some(message) = secrets.redact_text(&error.message) {
         error.message = message;
     }
-    let asked = Asked::take(&mut error);
+    let request = InputRequest::take(&mut error);
     if let Some(details) = secrets.redact_object(&error.details) {
         error.details = details;
     }
-    asked.put_back(&mut error, secrets);
+    request.put_back(&mut error, secrets);
     error
 }
 
-/// What a call asks its caller. A question may ask for a password by its name, and the state of an adapter may
-/// look like a token; neither is one, and both must come back as they are.
+/// Input that a call requests from its caller. Redaction leaves its requests and state intact.
 #[derive(Default)]
-struct Asked {
+struct InputRequest {
     requests: Option<Value>,
     state: Option<Value>,
 }
 
-impl Asked {
+impl InputRequest {
     fn take(error: &mut StepError) -> Self {
         if error.code != code::INPUT_REQUIRED {
             return Self::default();

@@ -3,7 +3,6 @@
 use super::{Execution, Surroundings, revocation};
 use crate::approval::{Approval, Decision, Ruling};
 use crate::caller::CheckedCaller;
-use crate::event::Failure;
 use crate::gate::{self, Grounds, Verdict};
 
 impl Execution {
@@ -19,8 +18,10 @@ impl Execution {
         }
         let selection = match self.select(around) {
             Ok(selection) => selection,
-            Err(Failure::Selection { message, .. }) => return Some(message),
-            Err(failure) => return Some(format!("the adapters cannot be selected: {failure:?}")),
+            Err(failure) => {
+                let message = failure.error().map(|(_, message)| message);
+                return Some(message.unwrap_or_else(|| "no adapter can be selected".to_owned()));
+            }
         };
         let plan_steps = self.plan.len() as u64;
         if let Some(max_steps) = around.law.max_steps.filter(|max| plan_steps > *max) {
@@ -49,17 +50,8 @@ impl Execution {
             }
         }
         let approved = Approval { caller: caller.clone(), ..approved(approval) };
-        let grounds = Grounds {
-            mode: self.mode,
-            policy: self.policy,
-            law: &around.law,
-            caller: caller.as_ref(),
-            secrets: &around.secrets,
-            approval: Some(&approved),
-            redacted: self.redacted_plan.is_some(),
-            key: self.recorder.store(),
-            now: self.recorder.now(),
-        };
+        let grounds =
+            Grounds { caller: caller.as_ref(), ..self.gate_input(around, Some(&approved)) };
         match gate::admit(grounds, &selection.adapters[*selected], step) {
             Verdict::Call(_) | Verdict::Simulate { .. } => None,
             Verdict::Deny(denial) => Some(format!("{}: {}", denial.code, denial.message)),

@@ -17,7 +17,6 @@ use crate::caller::{Caller, CheckedCaller, Revocation};
 use crate::clock::{Clock, Timestamp};
 use crate::config::SourceEntry;
 use crate::desk::Desk;
-use crate::event::Failure;
 use crate::evidence::normalize::{remove_named, remove_volatile};
 use crate::gate::{self, Grounds, Permit, Selected, Verdict};
 use crate::host::Patience;
@@ -26,7 +25,7 @@ use crate::loader::Ask;
 use crate::policy::Act;
 use crate::request::{Mode, Policy, Step};
 use crate::role::ActionClass;
-use crate::secret::REFERENCE_KEY;
+use crate::secret::{REFERENCE_KEY, Secrets};
 use crate::store::Store;
 
 /// What may be asked for: not more than a worker may send.
@@ -135,7 +134,7 @@ impl<'a> Retrieving<'a> {
         std::mem::take(&mut *self.log())
     }
 
-    /// Returns the reason why a request was refused because its caller was revoked, if one was.
+    /// Returns the revocation that stopped a request, if any.
     pub(super) fn revocation(&self) -> Option<Revocation> {
         self.caller().revoked.clone()
     }
@@ -297,9 +296,9 @@ impl<'a> Retrieving<'a> {
         entry.input(around.secrets.redact_object(&args).unwrap_or_else(|| args.clone()));
         let reach = around.law.reach(caller.as_deref());
         let selected = gate::select_source(&around.registry, &source.adapter, reach);
-        let selected = selected.map_err(|failure| match failure {
-            Failure::Selection { code, message, .. } => AdapterError::operational(code, message),
-            other => AdapterError::operational(UNKNOWN, format!("{other:?}")),
+        let selected = selected.map_err(|failure| match failure.error() {
+            Some((code, message)) => AdapterError::operational(code, message),
+            None => AdapterError::operational(UNKNOWN, "no adapter can be selected"),
         })?;
         let number = self.log().len() + 1;
         let call_id = format!("{}/ask-{number}", self.call_id);
@@ -307,24 +306,24 @@ impl<'a> Retrieving<'a> {
         let act = Act { adapter_id: &source.adapter, tool: &source.tool, method: &source.method };
         let call = (source, &selected, &step);
         let mut permit = self.permit(around, caller.as_deref(), call, entry)?;
-        let seat = match around.host.take_seat(&source.adapter) {
-            Ok(seat) => seat,
+        let slot = match around.host.take_slot(&source.adapter) {
+            Ok(slot) => slot,
             Err(queue) => {
                 let (timeout, end) = self.time_of(&permit, source.timeout);
-                let seat = queue.wait(timeout, Some(end), &self.cancelled).await;
-                let seat = seat.map_err(|(error, _)| error)?;
+                let slot = queue.wait(timeout, Some(end), &self.cancelled).await;
+                let slot = slot.map_err(|(error, _)| error)?;
                 // The call waited: the rules and the caller may have changed.
                 newest = around.refreshed();
                 around = newest.as_deref().unwrap_or(around);
                 caller_now = self.check_caller(around, entry)?;
                 permit = self.permit(around, caller_now.as_deref(), call, entry)?;
-                seat
+                slot
             }
         };
         let holds_secrets = permit.holds_secrets();
         let secrets = &around.secrets;
         let patience = self.patience(&permit, &call_id, source.timeout);
-        let output = around.host.call(permit, seat, patience, || ()).await.answer?;
+        let output = around.host.call(permit, slot, patience, || ()).await.answer?;
         if let Err(misfit) = around.law.check_output(act, &output) {
             let holds_secrets = holds_secrets || secrets.replace_known(&output).is_some();
             let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
@@ -339,13 +338,7 @@ impl<'a> Retrieving<'a> {
             return Err(AdapterError::operational(FAILED, message));
         }
         let mut output = Value::Object(output);
-        // The evidence covers the redacted answer without volatile members, so that equal executions are equal.
-        let mut recorded = secrets.redact_texts(&output);
-        let mut removed = remove_volatile(&mut recorded, &source.volatile);
-        removed.extend(remove_named(&mut recorded));
-        let removed: Object = removed.into_iter().collect();
-        entry.removed(secrets.redact_object(&removed).unwrap_or(removed));
-        entry.output(&recorded);
+        record_output(&output, (source, secrets), entry);
         // The asking call loses only the members that the operator calls volatile.
         drop(remove_volatile(&mut output, &source.volatile));
         let output = secrets.replace_in_value(&output).unwrap_or(output);
@@ -429,6 +422,17 @@ impl<'a> Retrieving<'a> {
         let (step, end) = self.time_of(permit, timeout);
         Patience { call_id, step, run: Some(end), cancelled: &self.cancelled, trace: None }
     }
+}
+
+/// Records the answer of a source. The evidence covers the redacted answer without volatile members, so that equal
+/// executions are equal.
+fn record_output(output: &Value, (source, secrets): (&SourceEntry, &Secrets), entry: &mut Entry) {
+    let mut recorded = secrets.redact_texts(output);
+    let mut removed = remove_volatile(&mut recorded, &source.volatile);
+    removed.extend(remove_named(&mut recorded));
+    let removed: Object = removed.into_iter().collect();
+    entry.removed(secrets.redact_object(&removed).unwrap_or(removed));
+    entry.output(&recorded);
 }
 
 fn refused(message: String) -> AdapterError {

@@ -16,20 +16,20 @@ use super::attesting::{ROLE_OUTPUT, confinement};
 use super::failure::{FailedCall, reported_failure};
 use super::retrieving::Retrieving;
 use super::simulation::simulation;
-use super::slot::SlotResult;
+use super::slot::{Admitted, SlotResult};
 use super::{Broken, Execution, Pace, Surroundings};
 use crate::caller::Revocation;
 use crate::config::Outputs;
 use crate::envoy;
 use crate::event::Payload;
-use crate::evidence::{Output, Report};
-use crate::gate::{Effects, Permit, Selection, Verdict};
-use crate::host::{Answered, CallSeat, Patience};
+use crate::evidence::{Acting, Case, Output, Report};
+use crate::gate::{Effects, Permit, Selected, Selection, Verdict};
+use crate::host::{Answered, CallSlot, Patience};
 use crate::json::{Object, Value};
 use crate::outcome::{StepResult, StepStatus};
 use crate::policy::{Act, Law};
+use crate::request::Step;
 use crate::run::{Illegal, Phase};
-use crate::secret::Secrets;
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
@@ -48,31 +48,9 @@ impl Execution {
         let chosen = &selection.adapters[selection.of_step[index]];
         let adapter_id = chosen.adapter.adapter_id();
         let step_id = Arc::clone(&self.recorder.run().plan()[index]);
-        let checked = self.check_caller(around);
-        let (caller, approval) = (self.origin.caller.clone(), self.approval.take());
-        // A call that waited for its slot is decided again, by the rules and the caller of that moment.
-        let (newer, caller_now);
-        let (mut around, mut slot) = (around, None);
-        let by = (caller.as_deref(), approval.as_ref());
-        let mut verdict = self.admit(around, checked, by, (chosen, step));
-        if let Some(permit) = verdict.permit() {
-            match around.host.take_seat(adapter_id) {
-                Ok(seat) => slot = Some(Ok(seat)),
-                Err(queue) => {
-                    let timeout = step.timeout().into_iter().chain(permit.timeout()).min();
-                    let waited = Box::pin(self.wait_for_slot(queue, timeout, end)).await;
-                    if waited.is_ok() {
-                        newer = around.refreshed();
-                        around = newer.as_deref().unwrap_or(around);
-                        let checked = self.check_caller(around);
-                        caller_now = self.origin.caller.clone();
-                        let by = (caller_now.as_deref(), approval.as_ref());
-                        verdict = self.admit(around, checked, by, (chosen, step));
-                    }
-                    slot = verdict.permit().is_some().then_some(waited);
-                }
-            }
-        }
+        let Admitted { verdict, slot, newer } =
+            self.admit_with_slot(around, (chosen, step), end).await;
+        let around = newer.as_deref().unwrap_or(around);
         let nothing = Object::new();
         let recorded = match &self.redacted_plan {
             Some(plan) => &plan[index],
@@ -104,7 +82,7 @@ impl Execution {
                 let simulated = self.simulate(around, slotted, otherwise, index, end);
                 let (answer, time) = Box::pin(simulated).await?;
                 let answer = answer.map_err(FailedCall::from);
-                let how = if answer.is_ok() { "simulated" } else { kind_of(&answer) };
+                let how = if answer.is_ok() { "simulated" } else { outcome_label(&answer) };
                 (answer, time, how)
             }
             Verdict::Ask(_) => (Err(begun_without_asking().into()), Duration::ZERO, "denied"),
@@ -114,45 +92,13 @@ impl Execution {
                 (Err(denial.into()), Duration::ZERO, "denied")
             }
             Verdict::Call(permit) => {
-                let holds_secrets = permit.holds_secrets();
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
                 span = work_span!("step", step_id = &*step_id, adapter_id);
-                let opened = match acting {
-                    Some(acting) => Box::pin(Self::open_case(around, acting)).await,
-                    None => Ok(None),
-                };
-                let (answer, time) = match opened {
-                    Ok(opened) => {
-                        case = opened;
-                        let slotted = (permit, slot, step.timeout());
-                        let call = self.call_in_slot(around, slotted, index, end);
-                        let (answer, time, report) = if span.is_disabled() {
-                            call.await?
-                        } else {
-                            Box::pin(call.instrument(span.clone())).await?
-                        };
-                        if let Some(case) = &mut case {
-                            case.attach(confinement(&chosen.adapter));
-                            case.attach(report.map(|report| *report).unwrap_or_default());
-                        }
-                        (answer, time)
-                    }
-                    Err(refused) => (Err(refused), Duration::ZERO),
-                };
-                let answer = answer.and_then(|output| {
-                    conforming(&around.law, &around.secrets, act, output, holds_secrets)
-                });
-                let answer = answer.map_err(FailedCall::from).and_then(|output| {
-                    let failure = || {
-                        let kind = chosen.adapter.adapter_kind();
-                        reported_failure(&around.law, kind, act, &output)
-                    };
-                    match if step.expects_any() { None } else { failure() } {
-                        None => Ok(output),
-                        Some(error) => Err(FailedCall { error, output: Some(output) }),
-                    }
-                });
-                let how = kind_of(&answer);
+                let call = (permit, slot, acting);
+                let made = self.make_call(around, call, (chosen, step), (index, end), &span);
+                let CheckedCall { answer, time, case: opened } = made.await?;
+                case = opened;
+                let how = outcome_label(&answer);
                 (answer, time, how)
             }
         };
@@ -180,6 +126,50 @@ impl Execution {
         Ok(Pace::Goes)
     }
 
+    /// Makes a permitted call and checks its answer. An attested call gets its case first; without one it is refused.
+    async fn make_call(
+        &mut self,
+        around: &Surroundings,
+        (permit, slot, acting): (Permit<'_>, Option<SlotResult>, Option<Box<Acting>>),
+        (selected, step): (&Selected, &Step),
+        (index, end): (usize, Option<Instant>),
+        span: &Span,
+    ) -> Result<CheckedCall, Broken> {
+        let adapter = &selected.adapter;
+        let (adapter_id, holds_secrets) = (adapter.adapter_id(), permit.holds_secrets());
+        let act = Act { adapter_id, tool: step.tool(), method: step.method() };
+        let opened = match acting {
+            Some(acting) => Box::pin(Self::open_case(around, acting)).await,
+            None => Ok(None),
+        };
+        let mut case = match opened {
+            Ok(case) => case,
+            Err(refused) => {
+                let answer = Err(refused.into());
+                return Ok(CheckedCall { answer, time: Duration::ZERO, case: None });
+            }
+        };
+        let call = self.call_in_slot(around, (permit, slot, step.timeout()), index, end);
+        let (answer, time, report) = if span.is_disabled() {
+            call.await?
+        } else {
+            Box::pin(call.instrument(span.clone())).await?
+        };
+        if let Some(case) = &mut case {
+            case.attach(confinement(adapter));
+            case.attach(report.map(|report| *report).unwrap_or_default());
+        }
+        let answer = answer.and_then(|output| conforming(around, act, output, holds_secrets));
+        let answer = answer.map_err(FailedCall::from).and_then(|output| {
+            let failure = || reported_failure(&around.law, adapter.adapter_kind(), act, &output);
+            match if step.expects_any() { None } else { failure() } {
+                None => Ok(output),
+                Some(error) => Err(FailedCall { error, output: Some(output) }),
+            }
+        });
+        Ok(CheckedCall { answer, time, case })
+    }
+
     /// Makes a call in its slot, unless it got none.
     pub(super) async fn call_in_slot(
         &mut self,
@@ -187,9 +177,9 @@ impl Execution {
         (permit, slot, timeout): (Permit<'_>, Option<SlotResult>, Option<Duration>),
         index: usize,
         end: Option<Instant>,
-    ) -> Result<Called, Broken> {
+    ) -> Result<CallResult, Broken> {
         match slot {
-            Some(Ok(seat)) => self.call(around, (permit, seat, timeout), index, end).await,
+            Some(Ok(slot)) => self.call(around, (permit, slot, timeout), index, end).await,
             Some(Err((error, time))) => Ok((Err(error), time, None)),
             None => Ok((Err(AdapterError::bug("no slot")), Duration::ZERO, None)),
         }
@@ -199,10 +189,10 @@ impl Execution {
     async fn call(
         &mut self,
         around: &Surroundings,
-        (permit, seat, timeout): (Permit<'_>, CallSeat, Option<Duration>),
+        (permit, slot, timeout): (Permit<'_>, CallSlot, Option<Duration>),
         index: usize,
         end: Option<Instant>,
-    ) -> Result<Called, Broken> {
+    ) -> Result<CallResult, Broken> {
         // What a call may ask for is done outside, too.
         let asks =
             !permit.is_dry_run() && around.law.sources.contains_key(permit.adapter().adapter_id());
@@ -230,7 +220,7 @@ impl Execution {
             trace: trace.as_ref(),
         };
         let answered = if asks {
-            let call = Box::pin(self.call_and_answer(around, permit, seat, patience));
+            let call = Box::pin(self.call_and_answer(around, permit, slot, patience));
             let (answered, revoked) = call.await;
             if let Some(revocation) = revoked {
                 self.revoke(revocation);
@@ -238,7 +228,7 @@ impl Execution {
             answered
         } else {
             let recorder = &mut self.recorder;
-            around.host.call(permit, seat, patience, || recorder.flush()).await
+            around.host.call(permit, slot, patience, || recorder.flush()).await
         };
         drop(listening);
         Ok((answered.answer, answered.time, answered.report))
@@ -249,7 +239,7 @@ impl Execution {
         &self,
         around: &Surroundings,
         permit: Permit<'_>,
-        seat: CallSeat,
+        slot: CallSlot,
         patience: Patience<'_>,
     ) -> (Answered, Option<Revocation>) {
         let (tool, method, _) = permit.call();
@@ -262,7 +252,7 @@ impl Execution {
         let given_up = Notify::new();
         let given = Patience { cancelled: &given_up, ..patience };
         // Everything is on disk already.
-        let call = around.host.call(permit, seat, given, || ());
+        let call = around.host.call(permit, slot, given, || ());
         let serve = retrieving.serve(desk);
         let (mut call, mut serve) = (pin!(call), pin!(serve));
         let pass_on = async {
@@ -324,11 +314,18 @@ impl Execution {
     }
 }
 
-/// What came of a call, how long it took, and what the router knows of it besides.
-pub(super) type Called = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+/// Checked answer of a call, with its time and the case of its evidence.
+struct CheckedCall {
+    answer: Result<Object, FailedCall>,
+    time: Duration,
+    case: Option<Box<Case>>,
+}
 
-/// Returns the word of metrics for an answer.
-fn kind_of(answer: &Result<Object, FailedCall>) -> &'static str {
+/// Answer of a call, its time, and a report of the router.
+pub(super) type CallResult = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+
+/// Returns the metrics label of an answer.
+fn outcome_label(answer: &Result<Object, FailedCall>) -> &'static str {
     match answer {
         Ok(_) => "ok",
         Err(failed) if failed.error.kind == ErrorKind::Bug => "bug",
@@ -342,14 +339,14 @@ fn unconfined(result: &StepResult) -> bool {
 }
 
 /// Refuses an output that is not what the adapter promised. What the call did, it did.
-/// An output may repeat secrets of the arguments; then the error names only places.
+/// If the output or the arguments hold a secret, the error names only places.
 fn conforming(
-    law: &Law,
-    secrets: &Secrets,
+    around: &Surroundings,
     act: Act<'_>,
     output: Object,
     holds_secrets: bool,
 ) -> Result<Object, AdapterError> {
+    let Surroundings { law, secrets, .. } = around;
     let output = of_role(law, act, output)?;
     let Err(misfit) = law.check_output(act, &output) else { return Ok(output) };
     let holds_secrets = holds_secrets || secrets.replace_known(&output).is_some();

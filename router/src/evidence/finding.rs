@@ -130,7 +130,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Returns the pointer of a member or an item.
 pub(super) fn below(place: &str, step: impl std::fmt::Display) -> String {
-    format!("{place}/{}", step.to_string().replace('~', "~0").replace('/', "~1"))
+    format!("{place}/{}", crate::json::pointer_segment(&step.to_string()))
 }
 
 #[cfg(test)]

@@ -55,10 +55,10 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
 /// Tells how an adapter does.
 pub(super) async fn health(context: Context) -> Result<Response, Problem> {
     let adapter = find(&context)?;
-    let seats = context.service.router().seats(adapter.adapter_id());
+    let slots = context.service.router().slots(adapter.adapter_id());
     let mut object = Object::new();
     object.insert("adapter_id", adapter.adapter_id());
-    let full = seats.is_some_and(|seats| seats.busy >= seats.calls);
+    let full = slots.is_some_and(|slots| slots.busy >= slots.calls);
     let workers = adapter.workers();
     // Calls to one that starts, or will when it is called, wait for it; to these they are refused.
     let refuses = workers.as_ref().map(|workers| workers.state);
@@ -67,9 +67,9 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
     if let (Some(_), Some(workers)) = (refuses, &workers) {
         object.insert("until", until(workers));
     }
-    if let Some(seats) = seats {
-        object.insert("calls_in_flight", seats.busy);
-        object.insert("calls_limit", seats.calls);
+    if let Some(slots) = slots {
+        object.insert("calls_in_flight", slots.busy);
+        object.insert("calls_limit", slots.calls);
     }
     Ok(reply::json(StatusCode::OK, &object.into()))
 }

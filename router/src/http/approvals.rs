@@ -7,7 +7,7 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::{reply, runs};
 use crate::approval::Approval;
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 use crate::router::{Answer, Refusal};
 use crate::store::ApprovalFilter;
 
@@ -92,7 +92,7 @@ async fn reason(context: &mut Context) -> Result<Option<String>, Problem> {
     let body = context.json().await?;
     let mut body = body.into_object().ok_or_else(|| wrong("the body must be an object", ""))?;
     if let Some(unknown) = body.keys().find(|key| *key != "reason") {
-        let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/{}", json::pointer_segment(unknown));
         return Err(wrong(&format!("unknown key {unknown:?}"), &pointer));
     }
     match body.remove("reason") {

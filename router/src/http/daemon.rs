@@ -9,11 +9,10 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
-use crate::access::{Scope, Visibility};
+use crate::access::{Bearer, Scope};
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
-use crate::store::VisibleRuns;
 
 /// Says that the process answers.
 pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
@@ -82,12 +81,8 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
 
 fn you(context: &Context) -> Object {
     let mut you = context.bearer.caller.to_json();
-    you.insert("scope", context.bearer.scope().name());
-    let sees = match context.bearer.visible_runs() {
-        VisibleRuns::All => Visibility::All,
-        VisibleRuns::OfToken(_) => Visibility::Own,
-    };
-    you.insert("sees", sees.name());
+    let Bearer { caller, sees } = &context.bearer;
+    you.insert("sees", sees.effective(caller.scope).name());
     you
 }
 

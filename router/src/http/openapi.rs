@@ -31,7 +31,7 @@ const OWN: &[(&str, &str)] = &[
         "tool.response",
         r#"{"type":"object","properties":{"run_id":{"type":"string"},"status":{"type":"string","enum":["RUNNING","COMPLETED","FAILED"]},
             "simulated":{"type":"boolean"},"output":{"description":"The adapter's output; a failed tool may have one too."},
-            "redacted":{"type":"array","items":{"type":"string"},"description":"Pointers to what was redacted in the output."},
+            "redacted":{"type":"array","items":{"type":"string"},"description":"Pointers to redacted parts of the output."},
             "review":{"const":"required","description":"A person has to look at what the call gave."},
             "waiting":{"type":"object","description":"The approval that the call waits for.","required":["approval_id","expires_at"],
             "properties":{"approval_id":{"type":"string"},"expires_at":{"type":"string"}}},"error":{"type":"object","required":["kind","code","message"],

@@ -18,7 +18,7 @@ use crate::json::{Object, Value};
 use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
-use crate::router::{Accepted, Canceller, Fetch, Submission};
+use crate::router::{Accepted, Canceller, HeldRetention, Submission};
 use crate::store::{Filter, Log, Status, VisibleRuns};
 
 /// The longest time that a caller may ask to wait.
@@ -97,7 +97,7 @@ async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> 
     match found {
         Ok(Ok(Some(log))) => {
             let (router, caller) = (context.service.router(), &context.bearer.caller);
-            Ok(router.restored(Outcome::of_log(&log), Some(caller), Fetch::Keep).await?)
+            Ok(router.restored(Outcome::of_log(&log), Some(caller), HeldRetention::Keep).await?)
         }
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok(None)) | Err(_) => Err(crate::store::Error::Closed.into()),
@@ -265,8 +265,9 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
             let mut outcome = Outcome::of_log(&log);
             let (router, caller) = (context.service.router(), &context.bearer.caller);
             // The answer to HEAD has no body, so nothing was fetched.
-            let fetch = if context.is_head() { Fetch::Keep } else { Fetch::Remove };
-            router.restore_answers(&mut outcome, Some(caller), fetch)?;
+            let retention =
+                if context.is_head() { HeldRetention::Keep } else { HeldRetention::Remove };
+            router.restore_answers(&mut outcome, Some(caller), retention)?;
             let mut response = outcome.to_json().into_object().unwrap_or_default();
             response.insert("goal", log.record.header.goal.as_str());
             response.insert("created_at", log.record.header.created_at.as_str());

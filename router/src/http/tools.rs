@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::{reply, runs};
 use crate::access::Scope;
 use crate::app::TOOLS;
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 use crate::outcome::{Outcome, pointers_json};
 use crate::request::{Mode, RunToolRequest};
 use crate::store::Status;
@@ -62,7 +62,7 @@ impl Call {
         let body = context.json().await?;
         let mut body = body.into_object().ok_or_else(|| wrong("the body must be an object", ""))?;
         if let Some(unknown) = body.keys().find(|key| !["args", "mode"].contains(key)) {
-            let pointer = format!("/{}", unknown.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("/{}", json::pointer_segment(unknown));
             return Err(wrong(&format!("unknown key {unknown:?}"), &pointer));
         }
         let mode = match body.get("mode").map(|mode| mode.as_str().and_then(Mode::from_name)) {

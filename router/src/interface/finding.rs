@@ -73,5 +73,5 @@ impl Findings {
 /// Appends a name to a JSON pointer.
 #[must_use]
 pub fn below(pointer: &str, name: &str) -> String {
-    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+    format!("{pointer}/{}", crate::json::pointer_segment(name))
 }

@@ -131,7 +131,7 @@ impl Fault {
             match step {
                 Step::Member(name) => {
                     pointer.push('/');
-                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                    pointer.push_str(&super::pointer_segment(name));
                 }
                 Step::Item(index) => pointer.push_str(&format!("/{index}")),
             }

@@ -250,7 +250,7 @@ fn visible_str(value: &Value) -> String {
 }
 
 fn pointer_token(name: &str) -> String {
-    visible(&name.replace('~', "~0").replace('/', "~1"))
+    visible(&crate::json::pointer_segment(name))
 }
 
 fn type_by_name<S: Serializer>(value_type: &ValueType, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
 //! Workers for simulated calls: an adapter that declares `dry_run`, confined without network or writes.
 //!
-//! Whatever the operator grants the adapter, these workers get neither connections nor writable files, and none starts where
-//! the kernel cannot enforce that. The first simulated call starts the first worker.
+//! These workers never get connections or writable files, even if the operator grants them. None starts where the
+//! kernel cannot enforce that. The first simulated call starts the first worker.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use nexus_router_sdk::Capability;
 
 use super::opened::Opened;
 use super::wire::Task;
-use super::working::{self, Failed};
+use super::working;
 use super::{Description, DryRun, Loader};
 use crate::grant::{Grants, Isolation};
 use crate::sandbox::{Profile, Reading};
@@ -28,7 +28,7 @@ pub(super) fn workers(
     if !admitted.capabilities.contains(&Capability::DryRun) {
         return None;
     }
-    let grants = confined(&loader.placement.grants);
+    let grants = read_only_grants(&loader.placement.grants);
     let inline = loader.placement.isolation == Isolation::Inline;
     let profile = Profile {
         // An adapter in this process reads everything that the router reads.
@@ -37,6 +37,12 @@ pub(super) fn workers(
         accept: Vec::new(),
         ..working::profile(loader, opened, grants.clone())
     };
+    let job = serde_json::to_vec(&opened.job(Task::Serve, profile))
+        .inspect_err(|error| {
+            let adapter = &admitted.adapter_id;
+            tracing::warn!(adapter, %error, "the router simulates calls: no worker can be described");
+        })
+        .ok()?;
     let recipe = Recipe {
         program: program.clone(),
         argument: CHILD_ARGUMENT,
@@ -44,23 +50,17 @@ pub(super) fn workers(
         guarded: !grants.run.is_empty(),
         environment: working::environment(loader, &grants),
         directory: None,
-        job: serde_json::to_vec(&opened.job(Task::Serve, profile)).ok()?,
+        job,
     };
     let (opened, description) = (Arc::clone(opened), description.to_owned());
     let (limit, label) = (loader.placement.start_timeout, opened.label());
-    let begin = move || match working::start(&recipe, limit, &grants, &label) {
-        Err(error) => Err(error.to_string()),
-        Ok(Err(Failed { halt, stage, printed })) => {
-            Err(opened.halted(&halt, stage, &printed).to_string())
-        }
-        Ok(Ok(started)) if started.description != description => {
-            Err("it describes itself otherwise than before".to_owned())
-        }
-        Ok(Ok(started)) => Ok(started.begun),
+    let begin = move || {
+        let started = working::start(&recipe, limit, &grants, &label);
+        working::check_started(started, &opened, &description, None)
     };
     let adapter = admitted.adapter_id.clone();
     let makeup = Makeup {
-        // A simulated call that cannot be made is no incident of the adapter.
+        // A failed simulated call is not an incident.
         incidents: Box::new(move |incident: Incident| {
             tracing::debug!(adapter, ?incident, "a worker for simulated calls has a problem");
         }),
@@ -70,7 +70,7 @@ pub(super) fn workers(
 }
 
 /// Returns grants without connections, and with writable files that can only be read.
-fn confined(grants: &Grants) -> Grants {
+fn read_only_grants(grants: &Grants) -> Grants {
     let Grants { connect: _, read, write, run, env } = grants;
     let read: Vec<PathBuf> = read.iter().chain(write).cloned().collect();
     Grants { connect: Vec::new(), read, write: Vec::new(), run: run.clone(), env: env.clone() }
@@ -95,6 +95,6 @@ mod tests {
             write: Vec::new(),
             ..grants.clone()
         };
-        assert_eq!(confined(&grants), expected);
+        assert_eq!(read_only_grants(&grants), expected);
     }
 }

@@ -96,22 +96,32 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let simulation = simulation::workers(loader, &opened, &admitted, &description);
     let makeup = makeup(loader, &adapter_id, {
         let known_confined = confined.clone();
-        move || match start() {
-            Err(error) => Err(error.to_string()),
-            Ok(Err(Failed { halt, stage, printed })) => {
-                Err(opened.halted(&halt, stage, &printed).to_string())
-            }
-            Ok(Ok(started)) if started.description != description => {
-                Err("it describes itself otherwise than before".to_owned())
-            }
-            Ok(Ok(started)) if started.confined != known_confined => {
-                Err("it is confined otherwise than before".to_owned())
-            }
-            Ok(Ok(started)) => Ok(started.begun),
-        }
+        move || check_started(start(), &opened, &description, Some(&known_confined))
     });
     let team = Team::new(makeup, first);
     Ok(Adapter::of_team(&factory_ref, admitted, team, digest, confined, simulation))
+}
+
+/// Checks that a started worker is the admitted one, and confined as before if `confined` is known.
+pub(super) fn check_started(
+    started: std::io::Result<Result<Started, Failed>>,
+    opened: &Opened,
+    description: &str,
+    confined: Option<&Confined>,
+) -> Result<Begun, String> {
+    match started {
+        Err(error) => Err(error.to_string()),
+        Ok(Err(Failed { halt, stage, printed })) => {
+            Err(opened.halted(&halt, stage, &printed).to_string())
+        }
+        Ok(Ok(started)) if started.description != description => {
+            Err("the description differs from the admitted one".to_owned())
+        }
+        Ok(Ok(started)) if confined.is_some_and(|confined| started.confined != *confined) => {
+            Err("it is confined otherwise than before".to_owned())
+        }
+        Ok(Ok(started)) => Ok(started.begun),
+    }
 }
 
 /// Returns what stands in for an adapter that the kernel cannot confine, if its calls are to be rejected one by one and

@@ -11,7 +11,7 @@ use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::outcome::{Outcome, Waiting};
-use crate::router::{Answer, Fetch};
+use crate::router::{Answer, HeldRetention};
 use crate::store::Status;
 
 /// So much of the arguments is shown to the person who decides.
@@ -58,7 +58,7 @@ impl Handler {
             *outcome = Outcome::of_log(&log);
         }
         let (router, caller) = (self.service().router(), &*asker.bearer.caller);
-        let restored = router.restored(*outcome, Some(caller), Fetch::Keep).await;
+        let restored = router.restored(*outcome, Some(caller), HeldRetention::Keep).await;
         restored.map(Box::new).map_err(|error| self.failed(&error))
     }
 

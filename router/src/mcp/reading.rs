@@ -47,7 +47,7 @@ impl Handler {
         match asked.await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
-                Err(refused_with(REFUSED, error.code(), error.to_string(), error.hint()))
+                Err(refused_with(REFUSED, error.code(), error.to_string(), &error.hint()))
             }
             Err(error) => Err(ErrorData::internal_error(error.to_string(), None)),
         }

@@ -21,7 +21,7 @@ use crate::event::{Failure, Line};
 use crate::outcome::{Outcome, Recorded, StepResult, StepStatus, Waiting};
 use crate::policy::Act;
 use crate::request::{Mode, Step};
-use crate::router::{Accepted, Canceller, Fetch, Submission};
+use crate::router::{Accepted, Canceller, HeldRetention, Submission};
 use crate::store::{Log, Status};
 use crate::toolspec::OneCall;
 
@@ -77,7 +77,8 @@ impl Handler {
     ) -> Result<GetTaskResult, ErrorData> {
         let found = self.find_task(asker, task_id).await?;
         let (router, caller) = (self.service().router(), &*asker.bearer.caller);
-        let outcome = router.restored(Outcome::of_log(&found.log), Some(caller), Fetch::Remove);
+        let outcome =
+            router.restored(Outcome::of_log(&found.log), Some(caller), HeldRetention::Remove);
         let outcome = outcome.await.map_err(|error| self.failed(&error))?;
         let (payload, message) = match self.stands(asker, &found, outcome) {
             Stands::Working(message) => (TaskPayload::Working, message),

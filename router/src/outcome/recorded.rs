@@ -83,7 +83,7 @@ impl Recorded {
             }),
             Kind::ToolCallSucceeded => {
                 let step_id = text(&payload, "step_id");
-                self.results.push(answered(step_id, simulated, &mut payload));
+                self.results.push(result_with_output(step_id, simulated, &mut payload));
             }
             Kind::ToolCallFailed => {
                 let bug = text(&payload, "error_kind") == "bug";
@@ -94,7 +94,7 @@ impl Recorded {
                     message: text(&payload, "message"),
                     details: details.unwrap_or_default(),
                 };
-                let result = answered(text(&payload, "step_id"), simulated, &mut payload);
+                let result = result_with_output(text(&payload, "step_id"), simulated, &mut payload);
                 let status = StepStatus::Error;
                 self.results.push(StepResult { status, error: Some(error), ..result });
             }
@@ -149,7 +149,7 @@ impl Recorded {
 }
 
 /// Returns the result of a call with the output that its event records, if it records one.
-fn answered(step_id: String, simulated: bool, payload: &mut Object) -> StepResult {
+fn result_with_output(step_id: String, simulated: bool, payload: &mut Object) -> StepResult {
     let output = payload.remove("output").and_then(Value::into_object).unwrap_or_default();
     StepResult {
         step_id,

@@ -58,7 +58,7 @@ impl Permissions {
     /// Takes the permissions of a configuration and of the law that was made of it.
     #[must_use]
     pub fn of(config: &ConfigFile, law: &Law) -> Self {
-        let rules = law.rules.iter().map(|rule| (rule.effect, shown(rule)));
+        let rules = law.rules.iter().map(|rule| (rule.effect, rule_text(rule)));
         let mut entries = BTreeSet::new();
         entries.extend(offers(law).into_iter().map(|offer| ("offer", offer)));
         for entry in &config.adapters {
@@ -194,7 +194,7 @@ fn bindings<'a>(name: &'a str, binding: &'a SecretBinding) -> impl Iterator<Item
 }
 
 /// Returns a rule for people. The name of a token stands behind `by`: text behind `token` looks like a secret.
-fn shown(rule: &Rule) -> String {
+fn rule_text(rule: &Rule) -> String {
     let keys = [
         ("adapter", rule.adapter.as_ref().map(Pattern::as_str)),
         ("tool", rule.tool.as_ref().map(Pattern::as_str)),
@@ -290,45 +290,45 @@ mod tests {
         Permissions::of(&config, &law)
     }
 
-    fn told(before: &Permissions, after: &Permissions) -> Vec<String> {
+    fn change_lines(before: &Permissions, after: &Permissions) -> Vec<String> {
         let changes = after.changes_since(before);
-        let told = |one: PermissionChange| {
+        let line = |one: PermissionChange| {
             let sign = if one.widens { "+" } else { "-" };
             format!("{sign} {} {} {}", one.area, one.change, one.subject)
         };
-        changes.into_iter().map(told).collect()
+        changes.into_iter().map(line).collect()
     }
 
     const DENY: &str = "[[policy.rules]]\neffect = 'deny'\ntool = 'x'\ntoken = 'ci'\n";
     const ALLOW: &str = "[[policy.rules]]\neffect = 'allow'\ntool = 'y'\n";
 
     #[test]
-    fn removed_and_added_rules_are_told() {
+    fn lists_removed_and_added_rules() {
         let both = permissions(&format!("{DENY}{ALLOW}"), &[]);
         let none = permissions("", &[]);
-        assert_eq!(told(&both, &both), Vec::<String>::new());
-        let lost = told(&both, &none);
+        assert_eq!(change_lines(&both, &both), Vec::<String>::new());
+        let lost = change_lines(&both, &none);
         assert_eq!(lost.len(), 2, "{lost:?}");
         assert!(
             lost[0].starts_with("+ rule removed ") && lost[0].contains("deny tool \"x\" by \"ci\""),
             "{lost:?}"
         );
         assert!(lost[1].starts_with("- rule removed ") && lost[1].contains("allow"), "{lost:?}");
-        let won = told(&none, &both);
+        let won = change_lines(&none, &both);
         assert!(won[0].starts_with("+ rule added ") && won[0].contains("allow"), "{won:?}");
         let turned = permissions(&format!("{ALLOW}{DENY}"), &[]);
-        assert_eq!(told(&both, &turned), ["+ rule changed order of the rules"]);
+        assert_eq!(change_lines(&both, &turned), ["+ rule changed order of the rules"]);
         let turned = permissions(&format!("{ALLOW}{DENY}{}", DENY.replace('x', "z")), &[]);
-        let changes = told(&both, &turned);
+        let changes = change_lines(&both, &turned);
         assert_eq!(changes[0], "+ rule changed order of the rules", "{changes:?}");
         let asks = permissions(&format!("{DENY}{ALLOW}{}", ALLOW.replace("allow", "approve")), &[]);
-        assert!(told(&both, &asks)[0].starts_with("+ rule added approve"));
+        assert!(change_lines(&both, &asks)[0].starts_with("+ rule added approve"));
         let twice = permissions(&format!("{DENY}{DENY}{ALLOW}"), &[]);
-        assert_eq!(told(&twice, &both).len(), 1);
+        assert_eq!(change_lines(&twice, &both).len(), 1);
     }
 
     #[test]
-    fn widened_switches_offers_grants_and_roles_are_told() {
+    fn lists_widened_permissions() {
         let narrow = "[policy]\ndefault = 'deny'\napply = false\n[[tokens]]\nname = 'ci'\nrole = 'scout'\n\
                       [[adapters]]\nref = 'm:f'\nid = 'shop'\n";
         let wide = "[policy]\ndefault = 'allow'\n[[tokens]]\nname = 'ci'\n[[adapters]]\nref = 'm:f'\n\
@@ -346,7 +346,7 @@ mod tests {
             "+ trust_hints added shop",
             "+ role removed ci: scout",
         ];
-        assert_eq!(told(&narrow, &wide), expected);
-        assert!(told(&wide, &narrow).iter().all(|change| change.starts_with('-')));
+        assert_eq!(change_lines(&narrow, &wide), expected);
+        assert!(change_lines(&wide, &narrow).iter().all(|change| change.starts_with('-')));
     }
 }

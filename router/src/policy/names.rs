@@ -62,9 +62,8 @@ impl Law {
 
 /// Returns whether a call is one that every adapter with a catalogue may get.
 fn is_protocol_call(act: Act<'_>) -> bool {
-    let call = (act.tool, act.method);
-    let others = [Catalog::SUBSCRIBE, Catalog::UNSUBSCRIBE, Catalog::COMPLETE];
-    call == Catalog::READ || call == Catalog::PROMPT || others.contains(&call)
+    [Catalog::READ, Catalog::PROMPT, Catalog::SUBSCRIBE, Catalog::UNSUBSCRIBE, Catalog::COMPLETE]
+        .contains(&(act.tool, act.method))
 }
 
 /// Returns whether a name has 1 to 128 of the characters `A-Z a-z 0-9 _ . / : -`, and no others.

@@ -28,9 +28,9 @@ pub struct AdapterOffer {
     pub operations: Operations,
     /// Patterns of offered tools. They decide only for adapters without a catalogue.
     pub patterns: Vec<Pattern>,
-    /// URIs of offered resources.
+    /// URIs of offered resources, compared with case.
     pub resources: BTreeSet<String>,
-    /// Templates of offered resources.
+    /// Templates of offered resources, compared with case.
     pub templates: BTreeSet<String>,
     /// Offered prompts, by the adapter's own names.
     pub prompts: BTreeSet<String>,
@@ -64,7 +64,7 @@ pub struct OfferedTool {
     pub timeout: Option<Duration>,
 }
 
-/// Answer to whether an operation is offered.
+/// Offer state of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OfferState {
     Offered,

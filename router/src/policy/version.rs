@@ -171,16 +171,7 @@ mod tests {
 
     #[test]
     fn version_changes_with_what_decides_and_with_nothing_else() {
-        let bare = Rule {
-            effect: Effect::Approve,
-            adapter: None,
-            tool: None,
-            method: None,
-            token: None,
-            action_class: None,
-            annotation: None,
-            reason: None,
-        };
+        let bare = Rule::any(Effect::Approve);
         let law = Law { rules: vec![bare.clone()], ..Law::default() };
         let version = law.version();
         assert!(version.len() == 32 && version.bytes().all(|byte| byte.is_ascii_hexdigit()));

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::Error;
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 
 /// Up to here, comparing each with each is faster than a hash table.
 const FEW: usize = 16;
@@ -94,7 +94,7 @@ impl Place<'_> {
             Self::Member(parent, key) => {
                 parent.write(out);
                 out.push('/');
-                out.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                out.push_str(&json::pointer_segment(key));
             }
             Self::Item(parent, index) => {
                 parent.write(out);

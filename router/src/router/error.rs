@@ -111,11 +111,11 @@ impl Error {
         match self {
             Self::Request(error) => error.hint(),
             Self::Registry(error) => error.hint(),
-            Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.hint().to_owned(),
+            Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.hint().into_owned(),
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } => "send the request again later".to_owned(),
-            Self::Refused(refusal) => refusal.remedy(),
+            Self::Refused(refusal) => refusal.hint().into_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
         }
     }

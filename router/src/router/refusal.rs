@@ -1,5 +1,7 @@
 //! Why a decision about an approval is not taken, and the remedy.
 
+use std::borrow::Cow;
+
 use crate::approval::{Approval, Ruling};
 
 /// Why a decision about an approval is not taken. Nothing was changed, and nothing is carried out.
@@ -58,7 +60,7 @@ pub enum Refusal {
     NotExecutable {
         /// The approval.
         approval_id: String,
-        /// What is missing or has changed.
+        /// The missing or changed part.
         why: String,
     },
     /// The reason is too long.
@@ -138,21 +140,16 @@ impl Refusal {
         Self::TABLE[self.row()].0
     }
 
-    /// Returns the remedy with the id of the approval in it, where a command needs the id.
+    /// Returns the remedy, with the id of the approval where a command needs it.
     #[must_use]
-    pub fn remedy(&self) -> String {
+    pub fn hint(&self) -> Cow<'static, str> {
+        let hint = Self::TABLE[self.row()].2;
         match self {
             Self::NotExecutable { approval_id, .. } => {
-                self.hint().replacen(" ID ", &format!(" {approval_id} "), 1)
+                hint.replacen(" ID ", &format!(" {approval_id} "), 1).into()
             }
-            _ => self.hint().to_owned(),
+            _ => hint.into(),
         }
-    }
-
-    /// Returns the remedy.
-    #[must_use]
-    pub const fn hint(&self) -> &'static str {
-        Self::TABLE[self.row()].2
     }
 }
 

@@ -36,7 +36,7 @@ impl DecodedText {
         let mut decoded = match escapes {
             Escapes::Percent => Self::walk(text, b'%', percent),
             Escapes::Backslash => Self::walk(text, b'\\', backslash),
-            Escapes::Case => Self::in_small_letters(text),
+            Escapes::Case => Self::lowercased(text),
         };
         decoded.parts.iter().any(|part| part.escape.is_some()).then(|| {
             decoded.parts.shrink_to_fit();
@@ -105,7 +105,7 @@ impl DecodedText {
         decoded
     }
 
-    fn in_small_letters(text: &[u8]) -> Self {
+    fn lowercased(text: &[u8]) -> Self {
         let mut decoded = Self::empty(text.len());
         let (mut kept, mut at) = (0, 0);
         for chunk in text.utf8_chunks() {

@@ -21,7 +21,7 @@ pub enum Error {
         /// The JSON pointer of the reference, within the arguments.
         pointer: String,
     },
-    /// An object with the key `$secret` is no reference.
+    /// An object with the key `$secret` is not a reference.
     #[error(
         "an object with \"$secret\" must hold nothing but the name of a secret (at {pointer:?})"
     )]

@@ -78,7 +78,7 @@ fn collect_members(object: &Object, place: &mut String, pointers: &mut Vec<Strin
     let length = place.len();
     for (key, value) in object {
         place.push('/');
-        place.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        place.push_str(&json::pointer_segment(key));
         if key.contains(REDACTED) && pointers.len() < MAX_POINTERS {
             pointers.push(place.clone());
         } else {

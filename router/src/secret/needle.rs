@@ -20,7 +20,7 @@ type StartSet = [u64; 1 << (BITS - 6)];
 /// How often escapes of escapes are undone.
 const MAX_DEPTH: u32 = 2;
 
-/// Makes letters of ASCII small, and keeps no other byte from being compared: both sides have it.
+/// Lower-cases ASCII letters; other bytes fold equally on both sides.
 const FOLD: u32 = 0x2020_2020;
 
 /// The spellings of all secret values.
@@ -91,11 +91,11 @@ impl Needles {
         self.numbers.iter().any(|number| *number == text || number == whole)
     }
 
-    /// Finds values in a text, and in what the text is an escaped form of.
+    /// Finds values in a text and in its decoded forms.
     fn search(&self, text: &[u8], depth: u32, found: &mut Vec<Range<usize>>) {
         self.find(text, found);
-        let is_folded = self.beyond_ascii && !text.is_ascii();
-        if is_folded && let Some(decoded) = DecodedText::of(text, Escapes::Case) {
+        let needs_folding = self.beyond_ascii && !text.is_ascii();
+        if needs_folding && let Some(decoded) = DecodedText::of(text, Escapes::Case) {
             let before = found.len();
             self.find(&decoded.bytes, found);
             found[before..].iter_mut().for_each(|range| *range = decoded.origin(range));

@@ -56,19 +56,19 @@ fn encodings(value: &str, found: &mut Vec<String>) {
     found.push(digits.map(|digit| char::from(HEX[usize::from(digit)])).collect());
     found.push(base32(bytes));
     for before in 0..5 {
-        found.extend(inner(&base32(&after(before, bytes)), before, bytes.len(), 5));
+        found.extend(inner(&base32(&with_prefix(before, bytes)), before, bytes.len(), 5));
     }
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         found.push(engine.encode(value));
         for before in 0..3 {
-            found.extend(inner(&engine.encode(after(before, bytes)), before, bytes.len(), 6));
+            found.extend(inner(&engine.encode(with_prefix(before, bytes)), before, bytes.len(), 6));
         }
     }
 }
 
-/// Returns a value with bytes before it.
-fn after(before: usize, value: &[u8]) -> Vec<u8> {
-    [&[0; 5][..before], value].concat()
+/// Returns a value with `length` bytes before it.
+fn with_prefix(length: usize, value: &[u8]) -> Vec<u8> {
+    [&[0; 5][..length], value].concat()
 }
 
 /// Encodes in Base32 of RFC 4648, in small letters and without padding.
@@ -86,8 +86,8 @@ fn base32(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the part of an encoded text that does not depend on the text around the value, when `before` bytes stand before
-/// it and each character has `bits` bits.
+/// Returns the part of an encoded value that its surroundings do not change. `before` bytes precede the value; each
+/// character has `bits` bits.
 fn inner(encoded: &str, before: usize, length: usize, bits: usize) -> Option<String> {
     let start = (before * 8).div_ceil(bits);
     let end = (before + length) * 8 / bits;

@@ -28,7 +28,7 @@ impl Service {
             token_id: bearer.caller.token_id.clone(),
             admin: bearer.scope().includes(Scope::Admin),
         };
-        let refusal = match self.unseen(bearer, approval_id).await? {
+        let refusal = match self.refuse_invisible(bearer, approval_id).await? {
             Some(refusal) => Some(refusal),
             None => self.caller_gone(approval_id, answer).await?,
         };
@@ -48,8 +48,12 @@ impl Service {
         decided
     }
 
-    /// Answers for an approval of a run that the bearer does not see: as if it did not exist.
-    async fn unseen(&self, bearer: &Bearer, approval_id: &str) -> Result<Option<Refusal>, Error> {
+    /// Refuses an approval whose run the bearer does not see.
+    async fn refuse_invisible(
+        &self,
+        bearer: &Bearer,
+        approval_id: &str,
+    ) -> Result<Option<Refusal>, Error> {
         let visible = bearer.visible_runs();
         if visible == VisibleRuns::All {
             return Ok(None);
@@ -82,10 +86,9 @@ impl Service {
         let Some((name, token_id)) = caller.and_then(|it| Some((it.name, it.token_id?))) else {
             return Ok(None);
         };
-        let now = Clock::System.now();
-        let good = book.find(&token_id).is_some_and(|token| !token.is_expired(now));
+        let is_valid = book.find_valid(&token_id, Clock::System.now()).is_some();
         let approval_id = approval_id.to_owned();
-        Ok((!good).then_some(Refusal::CallerGone { approval_id, name }))
+        Ok((!is_valid).then_some(Refusal::CallerGone { approval_id, name }))
     }
 }
 

@@ -47,7 +47,7 @@ impl Error {
             Self::App(error) => error.hint(),
             Self::Config(error) => error.hint().to_owned(),
             Self::Access(error) => error.hint(),
-            Self::Store(error) => error.hint().to_owned(),
+            Self::Store(error) => error.hint().into_owned(),
             Self::Origin(error) => error.hint().to_owned(),
             Self::Telemetry(error) => error.hint().to_owned(),
         }

@@ -94,7 +94,7 @@ impl Service {
         let (Some(id), Some(book)) = (&bearer.caller.token_id, &self.inner.tokens) else {
             return Some(bearer.clone());
         };
-        let token = book.find(id).filter(|token| !token.is_expired(Clock::System.now()))?;
+        let token = book.find_valid(id, Clock::System.now())?;
         Some(Self::bearer(&self.standing(), &token))
     }
 
@@ -102,8 +102,7 @@ impl Service {
     #[must_use]
     pub fn is_good(&self, caller: &Caller) -> bool {
         let (Some(id), Some(book)) = (&caller.token_id, &self.inner.tokens) else { return true };
-        let now = Clock::System.now();
-        book.find(id).is_some_and(|token| !token.is_expired(now))
+        book.find_valid(id, Clock::System.now()).is_some()
     }
 
     /// Says whether a text is that of a token that is good now.

@@ -6,7 +6,7 @@ use super::compare::{Difference, differences};
 use super::declaration::LIFECYCLE;
 use super::pattern::{SemverParts, semver_parts};
 use crate::interface::Class;
-use crate::json::{Object, Value, to_repr};
+use crate::json::{self, Object, Value, to_repr};
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ fn types(old: Option<&Value>, new: Option<&Value>, tell: Tell<'_>) {
 }
 
 fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+    json::pointer_segment(name)
 }
 
 /// Returns the lowest version that is higher in one part.

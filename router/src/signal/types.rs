@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use super::lint::Finding;
 use super::number;
 use crate::digest::Digest;
-use crate::json::{Object, Value, to_canonical, to_repr};
+use crate::json::{self, Object, Value, to_canonical, to_repr};
 
 /// The member of a declaration that has the types.
 pub const FIELD_TYPES: &str = "field_types";
@@ -136,7 +136,7 @@ fn unmatched(declaration: &Object, types: &FieldTypes) -> Vec<Finding> {
 }
 
 fn place(name: &str) -> String {
-    format!("/{FIELD_TYPES}/{}", name.replace('~', "~0").replace('/', "~1"))
+    format!("/{FIELD_TYPES}/{}", json::pointer_segment(name))
 }
 
 impl FieldTypes {

@@ -8,7 +8,7 @@ use super::owner::WAITING;
 use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Inserts, Row, update_run};
 use super::schema::MAX_EVENTS;
-use super::{Error, approvals, held};
+use super::{Error, approvals, held_answer};
 
 /// Writes what was handed over of one run. A run that is begun by it is put into `begun`.
 pub(super) fn append_one(
@@ -60,7 +60,7 @@ pub(super) fn append_one(
         }
     }
     approvals::write(transaction, run_no, approvals)?;
-    held::write(transaction, &header.run_id, held)?;
+    held_answer::write(transaction, &header.run_id, held)?;
     inserts.segment(run_no, first, *count, body)
 }
 

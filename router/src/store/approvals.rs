@@ -237,30 +237,24 @@ fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approva
     let token_id = filter.visible.token_id();
     // A file of an older version has no tokens of runs.
     let wanted = match token_id {
-        Some(_) => format!("{wanted} AND token_id = ?5"),
-        None => format!("{wanted} AND ?5 IS NULL"),
+        Some(_) => format!("{wanted} AND token_id = ?3"),
+        None => format!("{wanted} AND ?3 IS NULL"),
     };
     let whole = select!("");
-    let sql = format!("{whole}{wanted} ORDER BY approval_id DESC LIMIT ?3 OFFSET ?4");
+    let sql = format!("{whole}{wanted} ORDER BY approval_id DESC LIMIT ?4 OFFSET ?5");
     let mut query = connection.prepare_cached(&sql)?;
     let [limit, offset] =
         [filter.limit, filter.offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
     let found = query
-        .query_map(params![WAITING, filter.run_id, limit, offset, token_id], |row| Ok(read(row)))?;
+        .query_map(params![WAITING, filter.run_id, token_id, limit, offset], |row| Ok(read(row)))?;
     let mut approvals = Vec::new();
     for one in found {
         approvals.push(one??.approval);
     }
-    // The numbers of the parameters are those of the list.
-    let sql = format!(
-        "SELECT count(*) FROM approvals JOIN runs USING (run_no) \
-         WHERE {wanted} AND ?3 IS NULL AND ?4 IS NULL"
-    );
+    let sql = format!("SELECT count(*) FROM approvals JOIN runs USING (run_no) WHERE {wanted}");
     let total: i64 = connection
         .prepare_cached(&sql)?
-        .query_row(params![WAITING, filter.run_id, None::<i64>, None::<i64>, token_id], |row| {
-            row.get(0)
-        })?;
+        .query_row(params![WAITING, filter.run_id, token_id], |row| row.get(0))?;
     Ok((approvals, total.cast_unsigned()))
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong with a store, and the remedy.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::shell::quoted;
@@ -174,18 +175,13 @@ impl Error {
         Self::TABLE[self.row()].0
     }
 
-    /// Returns the remedy.
+    /// Returns the remedy, with the file where a command needs it.
     #[must_use]
-    pub const fn hint(&self) -> &'static str {
-        Self::TABLE[self.row()].2
-    }
-
-    /// Returns the remedy with the file in it, where a command needs the file.
-    #[must_use]
-    pub fn remedy(&self) -> String {
+    pub fn hint(&self) -> Cow<'static, str> {
+        let hint = Self::TABLE[self.row()].2;
         match self {
-            Self::Moved(path) => self.hint().replace("FILE", &quoted(&path.display().to_string())),
-            _ => self.hint().to_owned(),
+            Self::Moved(path) => hint.replace("FILE", &quoted(&path.display().to_string())).into(),
+            _ => hint.into(),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Identity of a store: binds the database to the file that it was created in.
 //!
-//! The table `identity` holds a random id, the inode and the birth time of the file. A copy of the file, or one that was
-//! restored, has another inode or another birth time: then the store was moved, and nothing writes to it until an operator
-//! adopts it. Renaming the file within its file system changes neither. On a file system without birth times only the
+//! The table `identity` holds a random id, the inode and the birth time of the file. A copied or restored file has
+//! another inode or birth time. Nothing writes to such a store until an operator adopts it. Renaming the file within its file system changes neither. On a file system without birth times only the
 //! inodes are compared. A copy of the whole file system keeps both, so it is not detected.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -20,10 +19,7 @@ use super::{BUSY_TIMEOUT, Error, Store, backup, open};
 use crate::clock::Clock;
 use crate::json::Object;
 
-/// The first version of the tables that has identities.
-pub(super) const SINCE: i64 = 6;
-
-/// A file, as it is told from its copies.
+/// Identity of a file: inode and birth time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileIdentity {
     inode: u64,
@@ -81,7 +77,7 @@ pub fn adopt(path: &Path) -> Result<Adoption, Error> {
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if !is_moved(&transaction, path)? {
-        let store_id = match has_identity(&transaction)? {
+        let store_id = match schema::has_callers(&transaction)? {
             true => recorded(&transaction)?.map(|(id, _)| id),
             // An older store is bound when it is brought to the present version.
             false => None,
@@ -89,9 +85,6 @@ pub fn adopt(path: &Path) -> Result<Adoption, Error> {
         return Ok(Adoption { previous_id: store_id.clone(), store_id, moved: false });
     }
     refuse_running_owners(&transaction, path)?;
-    if let Layout::Ours(version @ ..schema::VERSION) = open::layout(&transaction, path)? {
-        schema::migrate(&transaction, version)?;
-    }
     let previous_id = recorded(&transaction)?.map(|(id, _)| id);
     let store_id = bind(&transaction, path)?;
     // Nobody knows what became of them in the store that this one was copied from.
@@ -121,7 +114,7 @@ fn refuse_running_owners(connection: &Connection, path: &Path) -> Result<(), Err
 
 /// Binds a copy that `store restore` puts in the place of a store, and records that.
 pub(super) fn bind_restored(connection: &mut Connection, path: &Path) -> Result<(), Error> {
-    if !has_identity(connection)? {
+    if !schema::has_callers(connection)? {
         // It is bound when it is brought to the present version.
         return Ok(());
     }
@@ -153,15 +146,11 @@ pub(super) fn verify(connection: &Connection, path: &Path) -> Result<(), Error> 
 }
 
 fn is_moved(connection: &Connection, path: &Path) -> Result<bool, Error> {
-    if !has_identity(connection)? {
+    if !schema::has_callers(connection)? {
         return Ok(false);
     }
     let now = FileIdentity::of(path)?;
     Ok(!recorded(connection)?.is_some_and(|(_, file)| file.is_same_file(&now)))
-}
-
-fn has_identity(connection: &Connection) -> Result<bool, Error> {
-    Ok(matches!(schema::layout(connection)?, Layout::Ours(version) if version >= SINCE))
 }
 
 fn recorded(connection: &Connection) -> Result<Option<(String, FileIdentity)>, Error> {

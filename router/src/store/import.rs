@@ -4,7 +4,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::record::{Header, Log, Progress, Status};
 use super::rows::{Counts, Inserts, Row};
-use super::{Error, Store, held, reader};
+use super::{Error, Store, held_answer, reader};
 use crate::clock::Clock;
 use crate::store::schema::{MAX_EVENTS, POSITION_BITS};
 
@@ -114,7 +114,7 @@ fn remove(
         .execute("DELETE FROM segments WHERE segment_no >= ?1 AND segment_no < ?2", range)?;
     transaction.execute("DELETE FROM idempotency WHERE run_no = ?1", [run_no])?;
     transaction.execute("DELETE FROM approvals WHERE run_no = ?1", [run_no])?;
-    held::remove(transaction, run_id)?;
+    held_answer::remove(transaction, run_id)?;
     transaction.execute("DELETE FROM runs WHERE run_no = ?1", [run_no])?;
     counts.remove(old.record.progress.status);
     Ok(())

@@ -1,4 +1,4 @@
-//! The secret key of a store: encrypts what is held for a caller, and keys digests of what must not be guessed.
+//! Secret key of a store: encrypts held answers and keys digests.
 //!
 //! The key is 32 random bytes in `FILE.key` beside the store `FILE`, readable by its owner only. A store in memory has
 //! a key of its own that is gone with it. Two keys are derived from it, so that no key serves two purposes.
@@ -62,7 +62,8 @@ impl StoreKey {
             hkdf::Salt::new(hkdf::HKDF_SHA256, b"nexus-router store key 1").extract(secret);
         let derived = |purpose: &[u8]| {
             let mut bytes = [0; LENGTH];
-            let filled = secret.expand(&[purpose], Bytes).and_then(|okm| okm.fill(&mut bytes));
+            let filled =
+                secret.expand(&[purpose], DerivedLength).and_then(|okm| okm.fill(&mut bytes));
             filled.expect("HKDF derives 32 bytes");
             bytes
         };
@@ -119,10 +120,10 @@ impl StoreKey {
     }
 }
 
-/// The length of what is derived.
-struct Bytes;
+/// Length of a derived key.
+struct DerivedLength;
 
-impl hkdf::KeyType for Bytes {
+impl hkdf::KeyType for DerivedLength {
     fn len(&self) -> usize {
         LENGTH
     }

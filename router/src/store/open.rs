@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::owner::Identity;
 use super::schema::{self, Layout};
-use super::{Error, held, identity as file_identity};
+use super::{Error, held_answer, identity as file_identity};
 use crate::clock::Clock;
 
 /// How long to wait when another process is in the way.
@@ -188,7 +188,7 @@ pub(super) fn adopt(
     };
     if version < schema::VERSION {
         schema::migrate(&transaction, version)?;
-        if let Some(file) = file.filter(|_| version < file_identity::SINCE) {
+        if let Some(file) = file.filter(|_| version < schema::CALLERS_SINCE) {
             file_identity::bind(&transaction, file)?;
         }
     }
@@ -203,7 +203,7 @@ pub(super) fn adopt(
         ],
     )?;
     let owner_no = transaction.last_insert_rowid();
-    held::remove_expired(&transaction, Clock::System.now())?;
+    held_answer::remove_expired(&transaction, Clock::System.now())?;
     transaction.commit()?;
     Ok(owner_no)
 }

@@ -17,6 +17,8 @@ use super::Error;
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
 pub(super) const VERSION: i64 = 6;
+/// The first version with the token of each run, held answers and the identity of the store.
+pub(super) const CALLERS_SINCE: i64 = 6;
 /// Bits of a segment's key that hold the position of its first event.
 pub(super) const POSITION_BITS: u32 = 24;
 /// No run has more events.
@@ -312,6 +314,11 @@ pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
     let layout = layout_now(connection);
     drop(moment);
     layout
+}
+
+/// Returns whether the tables have the token of each run, held answers and the identity of the store.
+pub(super) fn has_callers(connection: &Connection) -> Result<bool, Error> {
+    Ok(matches!(layout(connection)?, Layout::Ours(version) if version >= CALLERS_SINCE))
 }
 
 fn layout_now(connection: &Connection) -> Result<Layout, Error> {

@@ -4,11 +4,8 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::check::Health;
 use super::record::{Log, RunRecord, Status, Tail};
-use super::schema::{self, Layout, TOKEN_OF_LOG};
+use super::schema::{self, TOKEN_OF_LOG};
 use super::{Counted, Error, Filter, Listed, Listing, Store, reader};
-
-/// The first version of the tables that has the token of each run.
-const SINCE: i64 = 6;
 
 pub(super) const NEWEST_OF_TOKEN: &str = "SELECT created_at, run_no FROM runs WHERE token_id = ?4 \
     AND status = ?1 AND created_at >= ?2 ORDER BY created_at DESC, run_no DESC LIMIT ?3";
@@ -45,12 +42,10 @@ impl Store {
         run_id: &str,
         visible: &VisibleRuns,
     ) -> Result<Option<RunRecord>, Error> {
-        if *visible == VisibleRuns::All {
-            return self.find(run_id);
-        }
-        let (run_id, visible) = (run_id.to_owned(), visible.clone());
+        let Some(token_id) = visible.token_id() else { return self.find(run_id) };
+        let (run_id, token_id) = (run_id.to_owned(), token_id.to_owned());
         self.read(move |connection| {
-            Ok(find(connection, &run_id, &visible)?.map(|(_, record)| record))
+            Ok(find(connection, &run_id, &token_id)?.map(|(_, record)| record))
         })
     }
 
@@ -59,11 +54,9 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn log_visible(&self, run_id: &str, visible: &VisibleRuns) -> Result<Option<Log>, Error> {
-        if *visible == VisibleRuns::All {
-            return self.log(run_id);
-        }
-        let (run_id, visible) = (run_id.to_owned(), visible.clone());
-        self.read(move |connection| match find(connection, &run_id, &visible)? {
+        let Some(token_id) = visible.token_id() else { return self.log(run_id) };
+        let (run_id, token_id) = (run_id.to_owned(), token_id.to_owned());
+        self.read(move |connection| match find(connection, &run_id, &token_id)? {
             Some((run_no, record)) => {
                 Ok(Some(Log { record, bodies: reader::bodies(connection, run_no)? }))
             }
@@ -81,30 +74,25 @@ impl Store {
         from: u64,
         visible: &VisibleRuns,
     ) -> Result<Option<Tail>, Error> {
-        if *visible == VisibleRuns::All {
-            return self.tail(run_id, from);
-        }
-        let (run_id, visible) = (run_id.to_owned(), visible.clone());
-        self.read(move |connection| match find(connection, &run_id, &visible)? {
+        let Some(token_id) = visible.token_id() else { return self.tail(run_id, from) };
+        let (run_id, token_id) = (run_id.to_owned(), token_id.to_owned());
+        self.read(move |connection| match find(connection, &run_id, &token_id)? {
             Some(_) => reader::tail(connection, &run_id, from),
             None => Ok(None),
         })
     }
 }
 
-/// Finds a run and its number, if a caller sees it.
+/// Finds a run of a token, and its number.
 fn find(
     connection: &Connection,
     run_id: &str,
-    visible: &VisibleRuns,
+    token_id: &str,
 ) -> Result<Option<(i64, RunRecord)>, Error> {
-    match visible {
-        VisibleRuns::All => reader::find(connection, run_id),
-        VisibleRuns::OfToken(token_id) => Ok(connection
-            .prepare_cached(reader::BY_ID_AND_TOKEN)?
-            .query_row([run_id, token_id], reader::record)
-            .optional()?),
-    }
+    Ok(connection
+        .prepare_cached(reader::BY_ID_AND_TOKEN)?
+        .query_row([run_id, token_id], reader::record)
+        .optional()?)
 }
 
 /// Lists the runs of a token, the newest first.
@@ -114,7 +102,7 @@ pub(super) fn list(
     token_id: &str,
 ) -> Result<Listing, Error> {
     if let Some(run_id) = &filter.run_id {
-        let found = find(connection, run_id, &filter.visible)?.map(|(_, record)| record);
+        let found = find(connection, run_id, token_id)?.map(|(_, record)| record);
         return Ok(reader::list_one(found, filter));
     }
     let wanted: &[Status] = filter.status.as_ref().map_or(&Status::ALL, std::slice::from_ref);
@@ -145,7 +133,7 @@ pub(super) fn list(
 
 /// Checks that the token of each run is the one in its log.
 pub(super) fn check(connection: &Connection, health: &mut Health) -> Result<(), Error> {
-    if !matches!(schema::layout(connection)?, Layout::Ours(version) if version >= SINCE) {
+    if !schema::has_callers(connection)? {
         return Ok(());
     }
     let sql = format!(
@@ -154,7 +142,7 @@ pub(super) fn check(connection: &Connection, health: &mut Health) -> Result<(), 
     );
     let mut query = connection.prepare(&sql)?;
     for run_id in query.query_map([], |row| row.get::<_, String>(0))? {
-        health.find(Some(&run_id?), "the token is another than in the log".to_owned());
+        health.find(Some(&run_id?), "the token differs from the one in the log".to_owned());
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! The boundary of callers below admin scope: the operations behind tools and offers.
 
-use super::{ToolSpec, Tools};
+use std::collections::BTreeSet;
+
+use super::{Offered, Offers, ToolSpec, Tools};
 use crate::config::Offer;
-use crate::policy::{AdapterOffer, CatalogueState, OfferedOperations, OfferedTool, Operations};
+use crate::policy::{AdapterOffer, CatalogueState, OfferedOperations, OfferedTool};
 
 /// Adapter whose offer becomes a part of the boundary.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,9 @@ pub struct OfferingAdapter<'a> {
     /// The state of the adapter's catalogue.
     pub catalogue: CatalogueState,
 }
+
+/// Selects the names of one kind in an offer.
+type OfferedNames = fn(&mut AdapterOffer) -> &mut BTreeSet<String>;
 
 impl Tools {
     /// Returns the operations that callers below admin scope may call: those behind tools, and those that an offer
@@ -33,7 +38,8 @@ impl Tools {
             offered.adapters.insert(adapter_id.to_owned(), own);
         }
         for spec in self.iter() {
-            add(&mut offered.adapters.entry(spec.adapter_id.clone()).or_default().operations, spec);
+            let own = offered.adapters.entry(spec.adapter_id.clone()).or_default();
+            own.operations.entry(spec.tool.clone()).or_default().insert(spec.method.clone());
             let tool = OfferedTool {
                 adapter_id: spec.adapter_id.clone(),
                 tool: spec.tool.clone(),
@@ -42,18 +48,17 @@ impl Tools {
             };
             offered.tools.insert(spec.name.clone(), tool);
         }
-        let others = self.offers();
-        for found in others.resources.values() {
-            let own = offered.adapters.entry(found.adapter_id.clone()).or_default();
-            own.resources.insert(found.original.clone());
-        }
-        for found in others.templates.values() {
-            let own = offered.adapters.entry(found.adapter_id.clone()).or_default();
-            own.templates.insert(found.original.clone());
-        }
-        for found in others.prompts.values() {
-            let own = offered.adapters.entry(found.adapter_id.clone()).or_default();
-            own.prompts.insert(found.original.clone());
+        let Offers { resources, templates, prompts, .. } = self.offers();
+        let kinds: [(_, OfferedNames); 3] = [
+            (resources, |own| &mut own.resources),
+            (templates, |own| &mut own.templates),
+            (prompts, |own| &mut own.prompts),
+        ];
+        for (found, names) in kinds {
+            for Offered { adapter_id, original, .. } in found.values() {
+                let own = offered.adapters.entry(adapter_id.clone()).or_default();
+                names(own).insert(original.clone());
+            }
         }
         offered.adapters.retain(|_, offer| !offer.is_empty());
         offered
@@ -69,8 +74,4 @@ impl Tools {
         }
         spellings
     }
-}
-
-fn add(operations: &mut Operations, spec: &ToolSpec) {
-    operations.entry(spec.tool.clone()).or_default().insert(spec.method.clone());
 }

@@ -1,5 +1,7 @@
 //! Callers that fetch their answer later: it is held for them, encrypted, and for nobody else.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 
 use super::{approve, assert_recorded, assert_whole, daemon, expected, leak};
@@ -22,6 +24,47 @@ fn later_fetch_returns_the_answer_once_to_its_caller() {
     assert_recorded(&get(&daemon, &run_id, "admin"));
     assert_whole(&get(&daemon, &run_id, "apply"));
     assert_recorded(&get(&daemon, &run_id, "apply"));
+}
+
+#[test]
+fn head_request_leaves_the_answer() {
+    let daemon = daemon("");
+    let run_id = daemon.post("/v1/runs?wait=false", &leak()).by("apply").send().run_id();
+    daemon.ended(&run_id);
+    let head = daemon.ask("HEAD", &format!("/v1/runs/{run_id}")).by("apply");
+    let mut stream = std::net::TcpStream::connect(daemon.address).unwrap();
+    let last = head.header("Connection", "close").bytes();
+    stream.write_all(&last).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("\r\n\r\n"), "{response}");
+    assert_whole(&get(&daemon, &run_id, "apply"));
+}
+
+#[test]
+fn keys_tell_requests_apart_that_redaction_makes_equal() {
+    let daemon = daemon("");
+    let request = |password: &str| {
+        let mut request = leak();
+        request["idempotency_key"] = json!("once");
+        request["plan_override"][0]["call"]["args"] = json!({ "password": password });
+        request
+    };
+    let first = daemon.post("/v1/runs", &request("first11")).by("apply").ok();
+    assert_eq!(daemon.post("/v1/runs", &request("first11")).by("apply").ok(), first);
+    let other = daemon.post("/v1/runs", &request("second2")).by("apply");
+    other.refused(409, "IDEMPOTENCY_KEY_TAKEN");
+}
+
+#[test]
+fn schema_errors_of_outputs_show_no_property_of_a_secret() {
+    let strict = "[[tools]]\nname = 'strict'\ndescription = 'Answers.'\nadapter = 'fake'\ntool = 't'\n\
+                  method = 'leak'\noutput_schema = { type = 'object', properties = { known = { maxLength = 3 } } }\n";
+    let daemon = daemon(strict);
+    let answer = daemon.post("/v1/tools/strict", &json!({})).by("apply").send();
+    let text = answer.text();
+    assert!(text.contains("OUTPUT_INVALID") && text.contains("/known"), "{text}");
+    assert!(!text.contains("length"), "{text}");
 }
 
 #[test]

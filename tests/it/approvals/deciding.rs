@@ -180,7 +180,7 @@ fn changed_policy_does_not_use_up_an_approval() {
 }
 
 #[test]
-fn digest_is_keyed_by_the_store_and_made_only_when_a_rule_asks() {
+fn digest_is_keyed_and_made_only_for_approvals() {
     let [office, other] = [(); 2].map(|()| Office::new());
     let router = office.router(asks("risky"));
     let safe = super::run(&router, &super::plan(&["safe"]));

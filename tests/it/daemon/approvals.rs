@@ -176,7 +176,7 @@ fn only_who_may_decides() {
 }
 
 #[test]
-fn reload_that_breaks_a_call_does_not_use_up_its_approval() {
+fn breaking_reload_keeps_the_approval_open() {
     let daemon = stage("").start(&[]);
     let reload = |config: &str| {
         daemon.stage.configure(config);

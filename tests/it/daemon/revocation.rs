@@ -119,6 +119,50 @@ fn runs_of_a_revoked_token_end_before_their_next_step() {
     assert_eq!(calls.iter().filter(|kind| *kind == "TOOL_CALL_REQUESTED").count(), 1);
 }
 
+/// Runs a command on the store of a daemon that is gone.
+fn command(daemon: &Daemon, args: &[&str]) -> std::process::Output {
+    let mut command = daemon.stage.program();
+    command.args(args).args(["--config", "router.toml", "--data-dir", "data"]).output().unwrap()
+}
+
+#[test]
+fn commands_do_not_continue_runs_of_revoked_tokens() {
+    let rule = "[[policy.rules]]\neffect = \"approve\"\nadapter = \"single\"\n";
+    let mut daemon = daemon(rule);
+    let waiting = daemon.post("/v1/runs", &plan("single", "t", "quick")).by("worker").send();
+    let approval_id = waiting.json()["waiting"]["approval_id"].as_str().unwrap().to_owned();
+    let run_id = held(&daemon, &two_steps("echo", "t", "m"));
+    daemon.kill();
+    access::revoke(&daemon.stage.path("data/tokens.json"), "worker").unwrap();
+    let approved = command(&daemon, &["approvals", "approve", &approval_id]);
+    let text = String::from_utf8_lossy(&approved.stderr);
+    assert_eq!(approved.status.code(), Some(2), "{text}");
+    assert!(text.contains("APPROVAL_NOT_EXECUTABLE") && text.contains("was revoked"), "{text}");
+    command(&daemon, &["runs", "recover"]);
+    let daemon = daemon.again();
+    assert_revoked(&daemon, &run_id);
+    let open = daemon.get(&format!("/v1/approvals/{approval_id}")).ok();
+    assert_eq!(open["state"], "open", "{open}");
+}
+
+#[test]
+fn changed_role_refuses_the_approval_and_keeps_it() {
+    let rule = "[[policy.rules]]\neffect = \"approve\"\nadapter = \"single\"\n";
+    let daemon = daemon(rule);
+    let waiting = daemon.post("/v1/runs", &plan("single", "t", "quick")).by("worker").send();
+    let approval_id = waiting.json()["waiting"]["approval_id"].as_str().unwrap().to_owned();
+    let role = "[[tokens]]\nname = \"worker\"\nrole = \"scout\"\n";
+    daemon.stage.configure(&config(&format!("{rule}{role}")));
+    daemon.post("/v1/reload", &json!({})).ok();
+    let approve = daemon.post(&format!("/v1/approvals/{approval_id}/approve"), &json!({}));
+    let refused = approve.refused(409, "APPROVAL_NOT_EXECUTABLE");
+    assert!(refused["detail"].as_str().unwrap().contains("ROLE_REFUSED"), "{refused}");
+    daemon.stage.configure(&config(rule));
+    daemon.post("/v1/reload", &json!({})).ok();
+    approve.ok();
+    assert_eq!(daemon.ended(&waiting.run_id())["status"], "COMPLETED");
+}
+
 #[test]
 fn a_run_whose_last_step_was_made_completes() {
     let daemon = daemon("");
@@ -172,7 +216,7 @@ fn a_changed_role_applies_from_the_next_step() {
 }
 
 #[test]
-fn a_new_deny_rule_applies_from_the_next_step_and_in_the_queue() {
+fn new_deny_rule_applies_to_next_and_queued_steps() {
     let daemon = daemon("");
     let run_id = held(&daemon, &two_steps("echo", "t", "m"));
     let slot = occupy(&daemon);

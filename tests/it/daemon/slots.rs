@@ -86,7 +86,7 @@ fn queued_calls_resume_after_a_kill() {
 }
 
 #[test]
-fn a_timeout_in_the_queue_is_recorded_as_the_failure_of_the_call() {
+fn queue_timeout_fails_the_call() {
     let daemon = stage().start(&[]);
     let slow = occupy(&daemon);
     let mut request = plan("shop", "t", "quick");

@@ -261,7 +261,7 @@ fn a_recovered_run_is_still_its_callers() {
 }
 
 #[test]
-fn a_stream_ends_when_its_token_no_longer_sees_the_run() {
+fn stream_ends_when_its_run_becomes_invisible() {
     let daemon = stage().start(&[]);
     let hold = plan("many", "t", "hold");
     let run_id = daemon.post("/v1/runs?wait=false", &hold).by("a").send().run_id();
@@ -328,7 +328,7 @@ fn status_names_what_the_token_sees() {
 }
 
 #[test]
-fn the_store_finds_the_runs_of_a_token_by_an_index() {
+fn runs_of_a_token_use_an_index() {
     let daemon = stage().start(&[]);
     let made = runs(&daemon);
     let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();

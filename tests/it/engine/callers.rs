@@ -48,7 +48,7 @@ fn revoked() -> Revocation {
 }
 
 #[test]
-fn a_run_of_a_revoked_caller_ends_once_and_skips_the_rest() {
+fn revoked_caller_ends_the_run_once() {
     for on_error in ["stop", "continue"] {
         let request = set(plan(&["a", "b", "c"]), "/policy/on_error", json!(on_error));
         // The loop and the step both check; the fourth check is that of the second step.

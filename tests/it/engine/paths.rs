@@ -213,7 +213,7 @@ fn a_call_that_takes_too_long_is_given_up() {
         answers("deaf", json!({ "deaf_ms": 2_000 })),
     ] });
     let bench = Bench::new(&[("fake", slow)]);
-    // One that listens gives up by itself; one that does not is left alone, and keeps its seat.
+    // One that listens gives up by itself; one that does not is left alone, and keeps its slot.
     for (method, stopped) in [("listens", None), ("deaf", Some(false))] {
         let request = set(plan(&[method, "ok"]), "/plan_override/0/timeout_ms", json!(30));
         let outcome = bench.run(&request).unwrap();
@@ -315,7 +315,7 @@ fn secrets_are_in_no_event_and_the_answer_is_whole() {
 }
 
 #[test]
-fn waiting_for_a_seat_ends_with_the_time_of_the_step() {
+fn waiting_for_a_slot_ends_with_the_time_of_the_step() {
     use nexus_router::router::{CallLimits, Options, Router};
     use nexus_router::store::Store;
     let world = std::sync::Arc::new(crate::support::World::new());

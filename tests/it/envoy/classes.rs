@@ -58,7 +58,7 @@ fn a_program_runs_and_its_evidence_says_what_it_was() {
 }
 
 #[test]
-fn a_failed_program_stops_the_plan_unless_any_exit_is_expected() {
+fn failed_program_stops_the_plan_unless_expected() {
     let stage = Stage::usual();
     let failed = |expect: &str| {
         let mut step = test(&["sh", "-c", "echo broken; exit 1"]);

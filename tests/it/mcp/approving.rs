@@ -109,7 +109,7 @@ fn an_administrator_answers_for_others() {
 }
 
 #[test]
-fn task_update_does_not_use_up_an_approval_under_another_policy() {
+fn task_update_under_another_policy_keeps_the_approval() {
     let daemon = Daemon::start(&config(true), &[]);
     let task_id = task(&daemon);
     let asked = key(&get(&daemon, &task_id));

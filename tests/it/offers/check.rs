@@ -48,8 +48,8 @@ fn check_names_settings_that_match_nothing() {
     let (code, answer) = check(&stage, &["--load"]);
     assert_eq!((code, &answer["ok"]), (Some(0), &json!(true)), "{answer}");
     let warnings = answer["warnings"].as_array().unwrap();
-    let told: Vec<&str> = warnings.iter().map(|one| one["message"].as_str().unwrap()).collect();
-    assert_eq!(told, expected);
+    let messages: Vec<&str> = warnings.iter().map(|one| one["message"].as_str().unwrap()).collect();
+    assert_eq!(messages, expected);
     for warning in warnings {
         assert!(warning["line"].is_u64() && warning["hint"].is_string(), "{warning}");
     }
@@ -59,9 +59,9 @@ fn check_names_settings_that_match_nothing() {
     let (code, answer) = check(&stage, &["--strict"]);
     assert_eq!(code, Some(1), "{answer}");
     let warnings = answer["warnings"].as_array().unwrap();
-    let told: Vec<&str> = warnings.iter().map(|one| one["message"].as_str().unwrap()).collect();
+    let messages: Vec<&str> = warnings.iter().map(|one| one["message"].as_str().unwrap()).collect();
     let known = [0, 1, 2, 5, 7].map(|index| expected[index]);
-    assert_eq!(told, known);
+    assert_eq!(messages, known);
 }
 
 #[test]

@@ -160,17 +160,7 @@ fn resumed_run_is_checked_with_the_present_bindings() {
 fn rules_do_not_replace_a_binding() {
     let world = Arc::new(World::new());
     let registry = registry(&world, &[("one", json!({}))]);
-    let allow = Rule {
-        effect: Effect::Allow,
-        adapter: None,
-        tool: None,
-        method: None,
-        token: None,
-        action_class: None,
-        annotation: None,
-        reason: None,
-    };
-    let law = Law { rules: vec![allow], ..Law::default() };
+    let law = Law { rules: vec![Rule::any(Effect::Allow)], ..Law::default() };
     let bench = Bench::with(world, Store::in_memory().unwrap(), registry, options(law));
     let request =
         set(plan(&["a"]), "/plan_override/0/call/args", json!({ "k": { "$secret": "KEY" } }));

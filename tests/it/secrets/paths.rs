@@ -112,29 +112,29 @@ fn mcp_calls_of_both_eras_and_tasks_are_checked() {
 /// Tries schemas on a secret, in every mode and door, and returns the messages.
 fn misfits(daemon: &Daemon) -> Vec<String> {
     let request = refers("shop", "strict", "BOUND");
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for (request, token) in
         [(request.clone(), "apply"), (dry(request.clone()), "run"), (dry(request), "apply")]
     {
         let run = daemon.post("/v1/runs", &request).by(token).ok();
         let error = &run["results"][0]["error"];
         assert_eq!(error["code"], "ARGUMENTS_INVALID", "{run}");
-        told.push(error.to_string());
+        messages.push(error.to_string());
     }
     let args = json!({ "args": { "key": { "$secret": "BOUND" } } });
-    told.push(daemon.post("/v1/tools/strict", &args).by("apply").send().text());
+    messages.push(daemon.post("/v1/tools/strict", &args).by("apply").send().text());
     let call = json!({ "name": "strict", "arguments": { "key": { "$secret": "BOUND" } } });
-    told.push(answer(&modern(daemon, "tools/call", call, &json!({})).by("apply")).to_string());
-    told
+    messages.push(answer(&modern(daemon, "tools/call", call, &json!({})).by("apply")).to_string());
+    messages
 }
 
 #[test]
 fn schema_errors_show_no_property_of_a_secret() {
     let daemon = daemon(BINDING);
-    for told in misfits(&daemon) {
-        assert!(told.contains("/key: the secret does not fit the schema"), "{told}");
+    for text in misfits(&daemon) {
+        assert!(text.contains("/key: the secret does not fit the schema"), "{text}");
         for property in ["got", "length", "pattern", "^x", "string", BOUND] {
-            assert!(!told.contains(property), "{property}: {told}");
+            assert!(!text.contains(property), "{property}: {text}");
         }
     }
     // A plain value is described as before.

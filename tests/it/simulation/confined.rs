@@ -114,7 +114,7 @@ fn adapters_without_dry_run_are_simulated_by_the_router() {
 }
 
 #[test]
-fn calls_that_need_an_approval_are_not_simulated_by_the_adapter() {
+fn calls_that_need_approval_are_not_simulated() {
     let config = format!("{ADAPTERS}[[policy.rules]]\neffect = \"approve\"\nmethod = \"risky\"\n");
     let daemon = Daemon::start(&config, &[]);
     let run = daemon.post("/v1/runs", &simulated(plan("echo", "t", "risky"))).by("run").ok();
@@ -226,14 +226,8 @@ fn rejects_simulation_of_an_apply() {
 fn operator_policy_binds_simulated_calls() {
     let world = Arc::new(World::new());
     let rule = nexus_router::config::Rule {
-        effect: nexus_router::config::Effect::Deny,
-        adapter: None,
-        tool: None,
         method: nexus_router::config::Pattern::new("b"),
-        token: None,
-        action_class: None,
-        annotation: None,
-        reason: None,
+        ..nexus_router::config::Rule::any(nexus_router::config::Effect::Deny)
     };
     let options =
         Options { law: Law { rules: vec![rule], ..Law::default() }, ..Options::default() };

@@ -36,17 +36,17 @@ fn human_output_says_dry_run_and_lists_the_forecast() {
     );
     let run = world.run(&["run", &file]);
     assert_eq!(run.code(), 1, "{}", run.stderr());
-    let told = run.stdout();
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines[0], "DRY RUN: no effects", "{told}");
-    assert!(lines[1].contains("simulated") && lines[1].contains("t.plain"), "{told}");
-    assert!(lines[2].contains("would need approval"), "{told}");
-    assert!(lines[3].contains("would be denied: PERMISSION_DENIED"), "{told}");
-    assert!(lines[4].contains("would be denied: ARGUMENTS_INVALID"), "{told}");
-    assert!(lines[7].starts_with("DRY RUN FAILED run "), "{told}");
-    assert_eq!(lines[8], "would need approval: s2, s5", "{told}");
-    assert_eq!(lines[9], "would be denied: s3, s4, s6", "{told}");
-    assert_eq!(lines.len(), 10, "{told}");
+    let text = run.stdout();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "DRY RUN: no effects", "{text}");
+    assert!(lines[1].contains("simulated") && lines[1].contains("t.plain"), "{text}");
+    assert!(lines[2].contains("would need approval"), "{text}");
+    assert!(lines[3].contains("would be denied: PERMISSION_DENIED"), "{text}");
+    assert!(lines[4].contains("would be denied: ARGUMENTS_INVALID"), "{text}");
+    assert!(lines[7].starts_with("DRY RUN FAILED run "), "{text}");
+    assert_eq!(lines[8], "would need approval: s2, s5", "{text}");
+    assert_eq!(lines[9], "would be denied: s3, s4, s6", "{text}");
+    assert_eq!(lines.len(), 10, "{text}");
 }
 
 #[test]
@@ -110,14 +110,14 @@ fn empty_plan_is_reported_as_empty() {
         let file = write(&world, "request.json", &request);
         let run = world.run(&["run", &file]);
         assert_eq!(run.code(), 0, "{}", run.stderr());
-        let told = run.stdout();
-        let last = told.lines().last().unwrap();
+        let text = run.stdout();
+        let last = text.lines().last().unwrap();
         assert!(
             last.contains("COMPLETED run ")
                 && last.ends_with("the plan is empty: nothing was done"),
-            "{told}"
+            "{text}"
         );
-        assert_eq!(told.contains("DRY RUN"), dry, "{told}");
+        assert_eq!(text.contains("DRY RUN"), dry, "{text}");
         let response = world.run(&["run", &file, "--format", "json"]).json();
         assert_eq!(response["status"], "COMPLETED");
         assert_eq!(response["note"], "the plan is empty: nothing was done", "{response}");

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::config::pattern::Pattern;
 use crate::config::reader::Section;
 use crate::config::settings::{
     Annotation, ApprovalSettings, Effect, PolicyDefault, PolicySettings, Rule,
@@ -31,14 +30,7 @@ fn approvals(section: &Section<'_>) -> ApprovalSettings {
 }
 
 fn rule(section: &Section<'_>) -> Rule {
-    let pattern = |key| {
-        let pattern = Pattern::new(&section.text(key)?);
-        if pattern.is_none() {
-            let message = format!("has more than {} characters", Pattern::MAX_CHARS);
-            section.wrong(key, &message, "shorten it with *");
-        }
-        pattern
-    };
+    let pattern = |key| section.pattern(key, &section.text(key)?);
     let effect = section.choice("effect", Effect::ALL);
     if effect.is_none() && section.get("effect").is_none() {
         let hint = "write effect = \"allow\", effect = \"deny\" or effect = \"approve\"";

@@ -37,7 +37,7 @@ pub(super) fn source(text: &str, base: &Path, wrong: impl FnOnce(&str)) -> Optio
         Ok(Source::File(path)) => Some(Source::File(base.join(path))),
         Ok(source) => Some(source),
         Err(error) => {
-            wrong(&format!("is no reference: {error}"));
+            wrong(&format!("is not a reference: {error}"));
             None
         }
     }
@@ -70,23 +70,11 @@ fn bound_secret(section: &Section<'_>, base: &Path) -> Option<SecretEntry> {
 
 /// Reads a list of patterns; `None` if the key is absent.
 fn patterns(section: &Section<'_>, key: &'static str) -> Option<Vec<Pattern>> {
-    section.get(key)?;
-    let texts = section.texts(key);
-    if texts.is_empty() && section.get(key).is_some_and(toml::Value::is_array) {
+    let list = section.get(key)?;
+    if list.as_array().is_some_and(Vec::is_empty) {
         section.wrong(key, "is empty", "leave the key out, or write at least one pattern");
     }
-    let mut patterns = Vec::with_capacity(texts.len());
-    for (index, text) in texts.iter().enumerate() {
-        match Pattern::new(text) {
-            Some(pattern) => patterns.push(pattern),
-            None => {
-                let message =
-                    format!("is empty or has more than {} characters", Pattern::MAX_CHARS);
-                section.wrong(&format!("{key}[{index}]"), &message, "shorten it with *");
-            }
-        }
-    }
-    Some(patterns)
+    Some(section.patterns(key))
 }
 
 #[cfg(test)]
@@ -125,7 +113,11 @@ mod tests {
     fn rejects_invalid_bindings_with_their_line() {
         for (text, told, hint) in [
             ("[secrets.A]\nadapters = ['x']\n", "secrets.A.from is missing (line 1", "from ="),
-            ("[secrets.A]\nfrom = 'hunter22'\n", "secrets.A.from is no reference", "env:VARIABLE"),
+            (
+                "[secrets.A]\nfrom = 'hunter22'\n",
+                "secrets.A.from is not a reference",
+                "env:VARIABLE",
+            ),
             (
                 "[secrets.A]\nfrom = 'env:A'\ntools = ['x']\n",
                 "secrets.A.adapters is missing",

@@ -1,6 +1,5 @@
 //! Reads which operations callers find under which names: `[[tools]]`, and `offer` of `[[adapters]]`.
 
-use super::super::pattern::Pattern;
 use super::super::reader::Section;
 use super::super::settings::{Offer, ToolEntry};
 use super::super::toml_value;
@@ -41,26 +40,15 @@ pub(super) fn tool(section: &Section<'_>) -> ToolEntry {
 }
 
 pub(super) fn offer(section: &Section<'_>) -> Offer {
-    let patterns = |key| {
-        let patterns = section.texts(key).into_iter().enumerate().filter_map(|(index, text)| {
-            let pattern = Pattern::new(&text);
-            if pattern.is_none() {
-                let message = format!("has more than {} characters", Pattern::MAX_CHARS);
-                section.wrong(&format!("{key}[{index}]"), &message, "shorten it with *");
-            }
-            pattern
-        });
-        patterns.collect()
-    };
     let prefix = section.text("prefix").unwrap_or_default();
     if !prefix.is_empty() && (!is_name(&prefix) || prefix.starts_with(OWN_TOOLS)) {
         let hint = "use letters, digits, _ . and -, such as \"files.\"";
         section.wrong("prefix", "cannot begin the name of a tool", hint);
     }
     Offer {
-        tools: patterns("tools"),
-        resources: patterns("resources"),
-        prompts: patterns("prompts"),
+        tools: section.patterns("tools"),
+        resources: section.patterns("resources"),
+        prompts: section.patterns("prompts"),
         prefix,
         action_class: class(section),
     }

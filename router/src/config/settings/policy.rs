@@ -100,6 +100,23 @@ pub struct Rule {
     pub reason: Option<String>,
 }
 
+impl Rule {
+    /// Returns a rule that fits every call.
+    #[must_use]
+    pub const fn any(effect: Effect) -> Self {
+        Self {
+            effect,
+            adapter: None,
+            tool: None,
+            method: None,
+            token: None,
+            action_class: None,
+            annotation: None,
+            reason: None,
+        }
+    }
+}
+
 /// Something that may be hinted of an operation, or its opposite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {

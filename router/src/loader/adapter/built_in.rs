@@ -1,11 +1,10 @@
 //! The adapter that carries out actions of role `envoy` itself, and what it answers besides its output.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use nexus_router_sdk::Capability;
 
-use super::{Adapter, Backing, Inner};
+use super::{Adapter, Backing};
 use crate::envoy::{self, Envoy};
 use crate::evidence::Report;
 use crate::loader::{Confined, Description};
@@ -48,16 +47,7 @@ impl Adapter {
             catalog: false,
         };
         let confined = Confined::sandbox(envoy.confinement(), envoy.grants());
-        let (factory_ref, backing) = (envoy::REF.to_owned(), Backing::Envoy(Box::new(envoy)));
-        Self {
-            inner: Arc::new(Inner {
-                factory_ref,
-                description,
-                backing,
-                confined,
-                simulation: None,
-            }),
-        }
+        Self::new(envoy::REF, description, Backing::Envoy(Box::new(envoy)), confined, None)
     }
 
     /// Says whether a ref is part of the router, and so has no library.

@@ -12,6 +12,17 @@ use crate::loader::{Confined, Description};
 use crate::worker::Team;
 
 impl Adapter {
+    pub(super) fn new(
+        factory_ref: &str,
+        description: Description,
+        backing: Backing,
+        confined: Confined,
+        simulation: Option<Team>,
+    ) -> Self {
+        let factory_ref = factory_ref.to_owned();
+        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+    }
+
     /// Returns the built-in adapter that stands in for dry runs and can do nothing else.
     #[must_use]
     pub fn null() -> Self {
@@ -22,15 +33,7 @@ impl Adapter {
             starts_at_once: true,
             catalog: false,
         };
-        Self {
-            inner: Arc::new(Inner {
-                factory_ref: Self::NULL_REF.to_owned(),
-                description,
-                backing: Backing::Null,
-                confined: Confined::inline(),
-                simulation: None,
-            }),
-        }
+        Self::new(Self::NULL_REF, description, Backing::Null, Confined::inline(), None)
     }
 
     pub(in crate::loader) fn of_library(
@@ -41,9 +44,7 @@ impl Adapter {
         simulation: Option<Team>,
     ) -> Self {
         let backing = Backing::Library { instance, digest };
-        let factory_ref = factory_ref.to_owned();
-        let confined = Confined::inline();
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+        Self::new(factory_ref, description, backing, Confined::inline(), simulation)
     }
 
     pub(in crate::loader) fn of_team(
@@ -54,7 +55,6 @@ impl Adapter {
         confined: Confined,
         simulation: Option<Team>,
     ) -> Self {
-        let (factory_ref, backing) = (factory_ref.to_owned(), Backing::Team { team, digest });
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+        Self::new(factory_ref, description, Backing::Team { team, digest }, confined, simulation)
     }
 }

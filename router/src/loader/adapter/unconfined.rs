@@ -1,11 +1,10 @@
 //! An adapter that the kernel cannot confine: it is known, and every call of it is rejected.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use nexus_router_sdk::Capability;
 
-use super::{Adapter, Backing, Inner};
+use super::{Adapter, Backing};
 use crate::grant::{Feature, Grants};
 use crate::loader::opened::Opened;
 use crate::loader::{Confined, Description};
@@ -36,15 +35,6 @@ impl Adapter {
         let confinement = Confinement { missing: missing.clone(), ..Confinement::default() };
         let confined = Confined::worker(&confinement, grants);
         let backing = Backing::Unconfined { missing, digest: opened.digest() };
-        let factory_ref = opened.factory_ref.as_str().to_owned();
-        Self {
-            inner: Arc::new(Inner {
-                factory_ref,
-                description,
-                backing,
-                confined,
-                simulation: None,
-            }),
-        }
+        Self::new(opened.factory_ref.as_str(), description, backing, confined, None)
     }
 }

@@ -7,7 +7,7 @@
 use super::anchor::{self, Binding, Inclusion};
 use super::{event, replay};
 use crate::digest::Digest;
-use crate::json::{Object, Value, to_canonical};
+use crate::json::{self, Object, Value, to_canonical};
 use crate::key::PublicKey;
 use crate::merkle;
 use crate::signal::Finding;
@@ -353,5 +353,5 @@ fn is_plain_hash(value: &Value) -> bool {
 
 /// Returns a name as a part of a JSON pointer.
 fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+    json::pointer_segment(name)
 }

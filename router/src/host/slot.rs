@@ -1,4 +1,4 @@
-//! Seats: how many calls of one adapter are under way at once, and who waits for the next one.
+//! Slots: limit the concurrent calls of one adapter.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,46 +6,46 @@ use std::time::{Duration, Instant};
 use nexus_router_sdk::{AdapterError, code};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::{FOREVER, cancelled};
+use super::{FOREVER, cancelled, time_from};
 use crate::metrics::{CallInFlight, CallWaits};
 
-/// A seat for one call. It is free again when the adapter is done, not when the caller stops waiting.
+/// A slot for one call. It is free again when the adapter is done, not when the caller stops waiting.
 #[derive(Debug)]
-pub(crate) struct CallSeat {
+pub(crate) struct CallSlot {
     _permit: Option<OwnedSemaphorePermit>,
     _in_flight: CallInFlight,
 }
 
-impl CallSeat {
-    /// Returns a seat of an adapter that has no limit.
+impl CallSlot {
+    /// Returns a slot of an adapter that has no limit.
     pub(super) fn unlimited(waits: CallWaits) -> Self {
         Self { _permit: None, _in_flight: waits.begins() }
     }
 
-    /// Takes a free seat, or a place in the queue.
+    /// Takes a free slot, or a place in the queue.
     pub(super) fn take(
         free: &Arc<Semaphore>,
         waits: CallWaits,
         limit: Duration,
-    ) -> Result<Self, SeatQueue> {
+    ) -> Result<Self, SlotQueue> {
         match Arc::clone(free).try_acquire_owned() {
             Ok(permit) => Ok(Self { _permit: Some(permit), _in_flight: waits.begins() }),
-            Err(_) => Err(SeatQueue { free: Arc::clone(free), waits, limit }),
+            Err(_) => Err(SlotQueue { free: Arc::clone(free), waits, limit }),
         }
     }
 }
 
-/// A place in the queue for a seat, counted as a waiting call.
+/// A place in the queue for a slot, counted as a waiting call.
 #[derive(Debug)]
-pub(crate) struct SeatQueue {
+pub(crate) struct SlotQueue {
     free: Arc<Semaphore>,
     waits: CallWaits,
     /// The time that calls of the adapter have.
     limit: Duration,
 }
 
-impl SeatQueue {
-    /// Waits for a seat as long as for a call: the calls that hold the seats may never end. The semaphore
+impl SlotQueue {
+    /// Waits for a slot as long as for a call: the calls that hold the slots may never end. The semaphore
     /// serves in the order of arrival, so a long run does not starve a short one.
     ///
     /// # Errors
@@ -55,21 +55,20 @@ impl SeatQueue {
         step: Option<Duration>,
         run: Option<Instant>,
         given_up: &Notify,
-    ) -> Result<CallSeat, (AdapterError, Duration)> {
+    ) -> Result<CallSlot, (AdapterError, Duration)> {
         let Self { free, waits, limit } = self;
         let since = Instant::now();
-        let remaining = run.map(|end| end.saturating_duration_since(since));
-        let time = step.unwrap_or(limit).min(remaining.unwrap_or(Duration::MAX));
+        let time = time_from(since, limit, step, run);
         let not_called = serde_json::json!({ "called": false });
         let error = tokio::select! {
             permit = free.acquire_owned() => match permit {
                 Ok(permit) => {
-                    return Ok(CallSeat { _permit: Some(permit), _in_flight: waits.begins() });
+                    return Ok(CallSlot { _permit: Some(permit), _in_flight: waits.begins() });
                 }
                 Err(_) => AdapterError::bug("the router is closed"),
             },
             () = tokio::time::sleep(time.min(FOREVER)) => {
-                let message = "all calls that the adapter carries out at once are under way";
+                let message = "all call slots of the adapter are in use";
                 let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                 AdapterError::operational(code::TIMEOUT, message)
                     .details(serde_json::json!({ "timeout_ms": timeout_ms }))

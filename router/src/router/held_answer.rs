@@ -6,12 +6,12 @@ use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::store::{self, Status, Store};
 
-/// How long held answers stay after they are read.
+/// Retention of held answers after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fetch {
-    /// For the rest of their hour: the caller repeats a request, or still waits for it.
+pub enum HeldRetention {
+    /// Keeps them for the rest of their hour: the caller repeats a request, or still waits for it.
     Keep,
-    /// No longer, if the run is over: the caller fetches it.
+    /// Removes them if the run is over.
     Remove,
 }
 
@@ -25,9 +25,9 @@ impl Router {
         &self,
         outcome: &mut Outcome,
         caller: Option<&Caller>,
-        fetch: Fetch,
+        retention: HeldRetention,
     ) -> Result<(), Error> {
-        Ok(restore(&self.inner.store, self.inner.clock.now(), outcome, caller, fetch)?)
+        Ok(restore(&self.inner.store, self.inner.clock.now(), outcome, caller, retention)?)
     }
 
     /// As [`restore_answers`](Self::restore_answers), on a thread that may wait.
@@ -38,9 +38,9 @@ impl Router {
         &self,
         outcome: Outcome,
         caller: Option<&Caller>,
-        fetch: Fetch,
+        retention: HeldRetention,
     ) -> Result<Outcome, Error> {
-        self.inner.restored(outcome, caller, fetch).await
+        self.inner.restored(outcome, caller, retention).await
     }
 }
 
@@ -49,14 +49,14 @@ impl Inner {
         &self,
         mut outcome: Outcome,
         caller: Option<&Caller>,
-        fetch: Fetch,
+        retention: HeldRetention,
     ) -> Result<Outcome, Error> {
         if !outcome.is_redacted() {
             return Ok(outcome);
         }
         let (caller, now) = (caller.cloned(), self.clock.now());
         self.ask(move |store| {
-            restore(store, now, &mut outcome, caller.as_ref(), fetch).map(|()| outcome)
+            restore(store, now, &mut outcome, caller.as_ref(), retention).map(|()| outcome)
         })
         .await
     }
@@ -67,7 +67,7 @@ fn restore(
     now: Timestamp,
     outcome: &mut Outcome,
     caller: Option<&Caller>,
-    fetch: Fetch,
+    retention: HeldRetention,
 ) -> Result<(), store::Error> {
     if !outcome.is_redacted() {
         return Ok(());
@@ -77,7 +77,7 @@ fn restore(
         return Ok(());
     }
     outcome.restore(answers);
-    if fetch == Fetch::Remove
+    if retention == HeldRetention::Remove
         && outcome.status != Status::Running
         && let Err(error) = store.remove_held_answers(&outcome.run_id)
     {
