@@ -57,7 +57,7 @@ pub fn secrets(binding: &str) -> String {
 }
 
 /// The binding of most tests.
-pub const BINDING: &str = "adapters = [\"SHOP\"]\ntools = [\"Orders\", \"str*\"]\ntokens = [\"Apply\", \"run\", \"local\"]";
+pub const BINDING: &str = "adapters = [\"SHOP\"]\ntools = [\"Orders\", \"str*\"]\ntokens = [\"apply\", \"run\", \"local\"]";
 
 pub fn stage(config: &str) -> Stage {
     let stage = Stage::new(config);

@@ -53,7 +53,7 @@ fn keys_tell_requests_apart_that_redaction_makes_equal() {
     let first = daemon.post("/v1/runs", &request("first11")).by("apply").ok();
     assert_eq!(daemon.post("/v1/runs", &request("first11")).by("apply").ok(), first);
     let other = daemon.post("/v1/runs", &request("second2")).by("apply");
-    other.refused(409, "IDEMPOTENCY_KEY_TAKEN");
+    other.refused(422, "IDEMPOTENCY_KEY_TAKEN");
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn config_show_and_check_know_bindings() {
     let shown = world.run(&["config", "show"]);
     assert_eq!(shown.code(), 0, "{}", shown.stderr());
     for part in
-        ["[secrets.BOUND]", "adapters = [\"SHOP\"]", "tokens = [\"Apply\", \"run\", \"local\"]"]
+        ["[secrets.BOUND]", "adapters = [\"SHOP\"]", "tokens = [\"apply\", \"run\", \"local\"]"]
     {
         assert!(shown.stdout().contains(part), "{part}: {}", shown.stdout());
     }
