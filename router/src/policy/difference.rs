@@ -239,13 +239,13 @@ mod tests {
         Permissions::of(&config, &law)
     }
 
-    fn change_lines(before: &Permissions, after: &Permissions) -> Vec<String> {
+    fn told(before: &Permissions, after: &Permissions) -> Vec<String> {
         let changes = after.changes_since(before);
-        let line = |one: PermissionChange| {
+        let told = |one: PermissionChange| {
             let sign = if one.widens { "+" } else { "-" };
             format!("{sign} {} {} {}", one.area, one.change, one.subject)
         };
-        changes.into_iter().map(line).collect()
+        changes.into_iter().map(told).collect()
     }
 
     const DENY: &str = "[[policy.rules]]\neffect = 'deny'\ntool = 'x'\ntoken = 'ci'\n";
@@ -255,20 +255,20 @@ mod tests {
     fn lists_removed_and_added_rules() {
         let both = permissions(&format!("{DENY}{ALLOW}"), &[]);
         let none = permissions("", &[]);
-        assert_eq!(change_lines(&both, &both), Vec::<String>::new());
-        let lost = change_lines(&both, &none);
+        assert_eq!(told(&both, &both), Vec::<String>::new());
+        let lost = told(&both, &none);
         assert_eq!(lost.len(), 2, "{lost:?}");
         assert!(
             lost[0].starts_with("+ rule removed ") && lost[0].contains("deny tool \"x\" by \"ci\""),
             "{lost:?}"
         );
         assert!(lost[1].starts_with("- rule removed ") && lost[1].contains("allow"), "{lost:?}");
-        let won = change_lines(&none, &both);
+        let won = told(&none, &both);
         assert!(won[0].starts_with("+ rule added ") && won[0].contains("allow"), "{won:?}");
         let turned = permissions(&format!("{ALLOW}{DENY}"), &[]);
-        assert_eq!(change_lines(&both, &turned), ["+ rule changed order of the rules"]);
+        assert_eq!(told(&both, &turned), ["+ rule changed order of the rules"]);
         let twice = permissions(&format!("{DENY}{DENY}{ALLOW}"), &[]);
-        assert_eq!(change_lines(&twice, &both).len(), 1);
+        assert_eq!(told(&twice, &both).len(), 1);
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
             "+ trust_hints added shop",
             "+ role removed ci: scout",
         ];
-        assert_eq!(change_lines(&narrow, &wide), expected);
-        assert!(change_lines(&wide, &narrow).iter().all(|change| change.starts_with('-')));
+        assert_eq!(told(&narrow, &wide), expected);
+        assert!(told(&wide, &narrow).iter().all(|change| change.starts_with('-')));
     }
 }

@@ -62,8 +62,7 @@ impl StoreKey {
             hkdf::Salt::new(hkdf::HKDF_SHA256, b"nexus-router store key 1").extract(secret);
         let derived = |purpose: &[u8]| {
             let mut bytes = [0; LENGTH];
-            let filled =
-                secret.expand(&[purpose], DerivedLength).and_then(|okm| okm.fill(&mut bytes));
+            let filled = secret.expand(&[purpose], Bytes).and_then(|okm| okm.fill(&mut bytes));
             debug_assert!(filled.is_ok(), "32 bytes can be derived");
             bytes
         };
@@ -121,9 +120,9 @@ impl StoreKey {
 }
 
 /// Length of a derived key.
-struct DerivedLength;
+struct Bytes;
 
-impl hkdf::KeyType for DerivedLength {
+impl hkdf::KeyType for Bytes {
     fn len(&self) -> usize {
         LENGTH
     }

@@ -53,7 +53,8 @@ fn is_log(message: &Value) -> bool {
 
 /// Asserts that a text says which approval waits, until when, and how to get the result.
 fn assert_notice(text: &str, approval_id: &str) {
-    for part in [approval_id, "greet.hello", "greetings are final", " until 20", "keeps waiting"] {
+    for part in [approval_id, "greet.hello", "greetings are final", " until 20", "goes on waiting"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.contains(&format!("/v1/approvals/{approval_id}/approve")), "{text}");
