@@ -91,7 +91,7 @@ impl Handler {
         let text = format!(
             "{tool}.{method} of adapter '{adapter_id}' waits for a person's approval {approval_id} until \
              {expires_at}{why}. Approve it with `{}` or POST /v1/approvals/{approval_id}/approve. If this call times \
-             out, run {run_id} goes on waiting; {again}.",
+             out, run {run_id} keeps waiting; {again}.",
             self.approve_command(approval_id),
         );
         self.scrubbed(&text)

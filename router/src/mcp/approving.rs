@@ -43,11 +43,11 @@ impl Handler {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = wait.gone.cancelled() => {
-                    let message = format!("the call was cancelled; run {run_id} goes on waiting");
+                    let message = format!("the call was cancelled; run {run_id} keeps waiting");
                     return Err(ErrorData::internal_error(message, None));
                 }
                 () = self.service().draining() => {
-                    let hint = "the run goes on waiting; ask for it by its id";
+                    let hint = "the run keeps waiting; ask for it by its id";
                     let message = format!("run {run_id} waits for a person, and the router stops");
                     return Err(refused_with(super::REFUSED, "DRAINING", message, hint));
                 }
