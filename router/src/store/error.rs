@@ -47,6 +47,14 @@ pub enum Error {
     /// Another process kept the file locked.
     #[error("the store is locked by another process")]
     Busy,
+    /// A process has the store open, or the store that it is a copy of.
+    #[error("process {pid} uses the store {path}, or the store that it is a copy of")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+    },
     /// There is no room on the disk.
     #[error("there is no room for the store: {0}")]
     Full(String),
@@ -107,7 +115,7 @@ impl Error {
         (
             "STORE_BUSY",
             "Another process kept the store locked.",
-            "see which process holds it (`fuser FILE`), and try again",
+            "stop the process that holds it (`fuser FILE` shows it), and try again",
         ),
         (
             "STORE_FULL",
@@ -157,7 +165,7 @@ impl Error {
             Self::Ours(_) => 14,
             Self::Newer { .. } => 4,
             Self::ReadOnly => 5,
-            Self::Busy => 6,
+            Self::Busy | Self::InUse { .. } => 6,
             Self::Full(_) => 7,
             Self::Disk(_) => 8,
             Self::Damaged(_) => 9,

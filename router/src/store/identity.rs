@@ -104,11 +104,7 @@ fn refuse_running_owners(connection: &Connection, path: &Path) -> Result<(), Err
     let owners = backup::owners(connection)?;
     match owners.iter().find(|owner| owner.may_live(path)) {
         None => Ok(()),
-        Some(Identity { pid, .. }) => {
-            let message =
-                format!("process {pid} uses it, or the store that it is a copy of; stop it first");
-            Err(Error::Unopenable { path: path.to_owned(), message })
-        }
+        Some(owner) => Err(Error::InUse { path: path.to_owned(), pid: owner.pid }),
     }
 }
 

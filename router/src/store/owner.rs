@@ -161,7 +161,12 @@ fn boot_id() -> String {
 fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = fields.split_whitespace();
+    // A process that ended and that its parent has not waited for yet does nothing any more.
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 /// The owner of runs that were under way in the store of which this one is a copy.
@@ -298,5 +303,18 @@ mod tests {
         assert_eq!(mode & 0o777, 0o700);
         drop(owners);
         assert!(!directory(&store).exists());
+    }
+
+    #[test]
+    fn ended_process_is_gone_before_its_parent_waits() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while start_time(child.id()).is_some() {
+            assert!(std::time::Instant::now() < end, "the process does not end");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(Path::new(&format!("/proc/{}", child.id())).exists());
+        assert!(child.wait().unwrap().success());
+        assert!(start_time(std::process::id()).is_some());
     }
 }
