@@ -115,7 +115,7 @@ impl Error {
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } => "send the request again later".to_owned(),
-            Self::Refused(refusal) => refusal.hint().into_owned(),
+            Self::Refused(refusal) => refusal.hint().to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
         }
     }

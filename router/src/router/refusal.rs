@@ -1,7 +1,5 @@
 //! Why a decision about an approval is not taken, and the remedy.
 
-use std::borrow::Cow;
-
 use crate::approval::{Approval, Ruling};
 
 /// Why a decision about an approval is not taken. Nothing was changed, and nothing is carried out.
@@ -116,8 +114,8 @@ impl Refusal {
             "APPROVAL_NOT_EXECUTABLE",
             "This process cannot execute the approved call: an adapter or a setting is missing, or the policy has changed. \
              The approval stays open.",
-            "repeat the command with the configuration that has the adapter and the rules of the run, or approve it through \
-             the daemon; or deny it and send the plan again",
+            "repeat the command with `--config` and the configuration of the run, or approve it through the daemon; or deny \
+             it and send the plan again",
         ),
     ];
 
@@ -140,16 +138,10 @@ impl Refusal {
         Self::TABLE[self.row()].0
     }
 
-    /// Returns the remedy, with the id of the approval where a command needs it.
+    /// Returns the remedy.
     #[must_use]
-    pub fn hint(&self) -> Cow<'static, str> {
-        let hint = Self::TABLE[self.row()].2;
-        match self {
-            Self::NotExecutable { approval_id, .. } => {
-                hint.replacen(" ID ", &format!(" {approval_id} "), 1).into()
-            }
-            _ => hint.into(),
-        }
+    pub const fn hint(&self) -> &'static str {
+        Self::TABLE[self.row()].2
     }
 }
 

@@ -13,7 +13,7 @@ use rusqlite::{
 };
 
 use super::audit::{self, AuditEntry};
-use super::owner::{COPIED, Identity, WAITING};
+use super::owner::{COPIED, WAITING};
 use super::schema::{self, Layout};
 use super::{BUSY_TIMEOUT, Error, Store, backup, open};
 use crate::clock::Clock;

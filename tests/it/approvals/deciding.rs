@@ -151,7 +151,7 @@ fn changed_policy_does_not_use_up_an_approval() {
         let error = router.decide_blocking(&first, Answer::Approve, &ada(), None).unwrap_err();
         assert_eq!(error.code(), "APPROVAL_NOT_EXECUTABLE", "{error}");
         assert!(error.to_string().contains(why), "{error}");
-        assert!(error.hint().contains("--config FILE"), "{}", error.hint());
+        assert!(error.hint().contains("`--config`"), "{}", error.hint());
         assert_eq!((open(router.store()), office.calls()), (vec![first.clone()], 0));
     }
     replace(asks("risky"));

@@ -193,8 +193,7 @@ fn breaking_reload_keeps_the_approval_open() {
             let refused =
                 daemon.ask("POST", &path(id, "approve")).refused(409, "APPROVAL_NOT_EXECUTABLE");
             assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
-            let command = format!("nexus-router approvals approve {id} --config FILE");
-            assert!(refused["hint"].as_str().unwrap().contains(&command), "{refused}");
+            assert!(refused["hint"].as_str().unwrap().contains("`--config`"), "{refused}");
         }
     }
     daemon.audited(|event| {

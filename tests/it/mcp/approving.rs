@@ -120,7 +120,7 @@ fn task_update_under_another_policy_keeps_the_approval() {
         let refused = say(&daemon, &task_id, &asked, &yes);
         assert_eq!(refused["error"]["data"]["code"], "APPROVAL_NOT_EXECUTABLE", "{refused}");
         let hint = refused["error"]["data"]["hint"].as_str().unwrap();
-        assert!(hint.contains("--config FILE"), "{hint}");
+        assert!(hint.contains("`--config`"), "{hint}");
     }
     assert_eq!(calls_made(&daemon, &task_id), 0);
     daemon.stage.configure(&config(true));
