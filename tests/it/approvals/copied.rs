@@ -149,7 +149,8 @@ fn adoption_waits_until_the_process_of_the_original_is_gone() {
         drop(std::fs::copy(name(&office.db()), name(&copy)));
     }
     let error = store::adopt(&copy).unwrap_err();
-    let process = format!("process {} uses it", std::process::id());
+    let process = format!("process {} uses the store", std::process::id());
+    assert_eq!(error.code(), "STORE_BUSY");
     assert!(error.to_string().contains(&process), "{error}");
     drop(router);
     // The last to leave takes the write-ahead log into the file.
