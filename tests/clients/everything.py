@@ -116,7 +116,7 @@ def check(daemon, adapter, log):
     assert "5" in texts(answer["output"])[0], answer
     wrong = daemon.call(adapter, "get-sum", a="two")
     assert wrong["error"]["code"] == "ARGUMENTS_INVALID", wrong
-    assert daemon.call(adapter, "nowhere")["error"]["code"] == "NOT_FOUND"
+    assert daemon.call(adapter, "nowhere")["error"]["code"] == "UNKNOWN_OPERATION"
 
 
 def servers_of(daemon_id):
