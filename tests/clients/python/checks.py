@@ -204,9 +204,11 @@ async def waits(place: Place) -> None:
         assert text(results[1]).startswith("APPROVAL_DENIED") and results[1].is_error, results[1]
         async with anyio.create_task_group() as calling:
             calling.start_soon(greet, client)
-            [(_, run_id)] = await eventually(asked)
+            [(approval_id, _)] = await eventually(asked)
             calling.cancel_scope.cancel()
-        await was_cancelled(place, run_id)
+        # The approval outlasts the client that gave up.
+        assert [it for it, _ in await asked()] == [approval_id]
+        await decide(approval_id, "approve")
         assert not await asked()
 
 
