@@ -48,7 +48,7 @@ mod tests {
         assert!(!law("*", &[], &[]).allows_secret("OTHER", None, ACT), "another secret");
         assert!(allows(&law("Sh*", &[], &[]), None));
         assert!(!allows(&law("mail", &[], &[]), None), "another adapter");
-        assert!(!allows(&law("mail", &[], &[]), Some(&local)), "whatever the scope");
+        assert!(!allows(&law("mail", &[], &[]), Some(&local)), "with any scope");
         assert!(allows(&law("shop", &["ORDERS"], &[]), None));
         assert!(!allows(&law("shop", &["refunds"], &[]), None), "another tool");
         let by_ci = law("shop", &[], &["ci"]);

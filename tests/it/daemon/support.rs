@@ -17,7 +17,7 @@ use crate::support::{PROGRAM, Run, built_directory, built_library, copy_program,
 /// Longer than anything takes, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Adapters that answer, that hold calls until they are released, and that fail as they are told. All are offered.
+/// Adapters that answer, that hold calls until they are released, and that fail on request. All are offered.
 pub const ADAPTERS: &str = r#"
 default_adapter = "echo"
 [[adapters]]

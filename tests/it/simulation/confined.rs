@@ -1,4 +1,4 @@
-//! Simulated calls: with the dry-run flag, in workers without network or writes, whatever the operator grants.
+//! Simulated calls: with the dry-run flag, in workers without network or writes, even if the operator grants more.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn grants_of_the_adapter_do_not_reach_simulated_calls() {
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "untouched");
     assert!(!other.exists());
-    // Reading what may be written is no effect.
+    // Reading a writable file is not an effect.
     let read = simulated(attempt("read", &json!({ "path": file })));
     let run = daemon.post("/v1/runs", &read).by("run").ok();
     assert_eq!(run["results"][0]["output"]["data"], "untouched", "{run}");
