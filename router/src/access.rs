@@ -32,7 +32,7 @@ use crate::role::Role;
 use crate::store::VisibleRuns;
 
 /// The name of the file with the tokens, in the data directory.
-pub const FILE_NAME: &str = "tokens.json";
+pub const FILE_NAME: &str = crate::config::TOKEN_FILE;
 
 /// Who shows a token, and what may be done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,8 @@ mod contracts;
 mod error;
 mod fleet;
 mod gatekeeping;
+mod misplaced;
+mod options;
 mod prepared;
 mod sealing;
 mod setup;
@@ -24,7 +26,7 @@ mod unmatched;
 mod watchman;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 pub use catalogues::News;
 pub use command::StoreOption;
@@ -40,9 +42,10 @@ pub use tool::{TOOLS, Tool};
 pub use unmatched::UnmatchedSetting;
 pub use watchman::Watchman;
 
+use crate::budget::MemoryBudget;
 use crate::bundle::{self, ImportOptions, Imported};
 use crate::caller::CallerCheck;
-use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::config::{AdapterEntry, ConfigFile, DEFAULT_STORE, Environment, OwnPaths};
 use crate::desk::Desks;
 use crate::gate::Witness;
 use crate::json::Value;
@@ -51,7 +54,7 @@ use crate::loader::{AskSink, IncidentSink, Loader, NoticeSink, log_notices};
 use crate::metrics::Metrics;
 use crate::policy::Law;
 use crate::registry::Registry;
-use crate::router::{CallLimits, Options, Router};
+use crate::router::Router;
 use crate::secret::Secrets;
 use crate::signal::Discovery;
 use crate::store::{self, Store};
@@ -59,10 +62,8 @@ use crate::toolspec::Tools;
 use contracts::Contracts;
 use fleet::{Fleet, Hidden, Sources};
 use sealing::Sealing;
-use storage::{make_private, read_only, store_options, try_import, writable};
+use storage::{make_private, read_only, try_import, writable};
 
-/// The name of the store's file when nobody names one.
-const DEFAULT_STORE: &str = "runs.db";
 /// The name of a store that is gone with its process, as the Python router has it.
 const IN_MEMORY: &str = ":memory:";
 
@@ -105,6 +106,8 @@ pub struct Named {
 pub struct App {
     environment: Environment,
     named: Named,
+    /// Own files in use since the start. A reload does not change them.
+    own_until_restart: OwnPaths,
     ears: Ears,
     metrics: Metrics,
     witness: Witness,
@@ -118,6 +121,7 @@ pub struct App {
     store: Mutex<Option<Store>>,
     router: Mutex<Option<Router>>,
     sealing: Mutex<Option<Sealing>>,
+    memory: OnceLock<MemoryBudget>,
 }
 
 /// What a configuration says, and what was made of it. Replaced as a whole.
@@ -167,10 +171,13 @@ impl App {
         let notices = news.sink(listeners.sink(log_notices()));
         let desks = Desks::default();
         let ears = Ears { notices, asks: desks.sink(), incidents };
+        let places = misplaced::named_places(&named, environment);
+        let own_until_restart = OwnPaths::until_restart(&config, environment, places);
         let setup = Setup::new(environment, config, &named, &ears);
         Self {
             environment: environment.clone(),
             named,
+            own_until_restart,
             ears,
             metrics,
             witness: Witness::default(),
@@ -184,6 +191,7 @@ impl App {
             store: Mutex::default(),
             router: Mutex::default(),
             sealing: Mutex::default(),
+            memory: OnceLock::new(),
         }
     }
 
@@ -298,7 +306,7 @@ impl App {
         if self.is_own(path) {
             self.store(Absent::Create)
         } else {
-            writable(Path::new(path), &self.metrics)
+            writable(Path::new(path), &self.metrics, &self.config())
         }
     }
 
@@ -322,17 +330,17 @@ impl App {
             return Ok(store.clone());
         }
         let store = match self.place() {
-            Place::Memory => Store::in_memory_with(store_options(&self.metrics))?,
+            Place::Memory => self.store_in_memory()?,
             Place::Nowhere => return Err(Error::NoPlace),
             Place::Named(file) | Place::Default { file, .. }
                 if absent == Absent::Refuse && !file.exists() =>
             {
                 return Err(store::Error::Missing(file).into());
             }
-            Place::Named(file) => writable(&file, &self.metrics)?,
+            Place::Named(file) => writable(&file, &self.metrics, &self.setup().config)?,
             Place::Default { directory, file } => {
                 make_private(&directory)?;
-                writable(&file, &self.metrics)?
+                writable(&file, &self.metrics, &self.setup().config)?
             }
         };
         *opened = Some(store.clone());
@@ -456,36 +464,9 @@ impl App {
                 || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
-        Fleet::load(sources, contracts, before)
-    }
-
-    fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {
-        let (limits, default) = (config.limits, Options::default());
-        let calls = CallLimits {
-            calls: limits.calls_per_adapter,
-            timeout: limits.call_timeout.unwrap_or(default.calls.timeout),
-        };
-        let adapter_calls = fleet.limits.iter().map(|(adapter_id, (own, timeout))| {
-            let own = CallLimits {
-                calls: own.or(calls.calls),
-                timeout: timeout.unwrap_or(calls.timeout),
-            };
-            (adapter_id.clone(), own)
-        });
-        Options {
-            adapter_calls: adapter_calls.collect(),
-            runs_in_flight: limits.runs_in_flight.unwrap_or(default.runs_in_flight),
-            calls,
-            secrets: fleet.secrets.clone(),
-            law: fleet.law.clone(),
-            metrics: self.metrics.clone(),
-            witness: self.witness.clone(),
-            caller_check: self.caller_check.clone(),
-            listeners: self.listeners.clone(),
-            desks: self.desks.clone(),
-            keeper: lock(&self.sealing).as_ref().map(|sealing| Arc::clone(&sealing.keeper)),
-            ..default
-        }
+        let fleet = Fleet::load(sources, contracts, before)?;
+        let fleet = self.refuse_unknown_bindings(&setup.config, fleet)?;
+        self.refuse_misplaced(&setup.config, fleet)
     }
 
     fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {

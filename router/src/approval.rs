@@ -72,8 +72,8 @@ pub struct Approval {
     pub args_digest: String,
     /// The version of the law that asks.
     pub policy_version: String,
-    /// The rule of that law, counted from 0.
-    pub rule: u64,
+    /// The id of the rule of that law.
+    pub rule: String,
     /// Why it is asked, in the operator's words.
     pub asked_because: Option<String>,
     /// Who wants the call made, if that is known.
@@ -109,6 +109,14 @@ pub fn original_digest(
 ) -> Result<Digest, String> {
     let (args, more) = (canonical(args), interaction.map(canonical).unwrap_or_default());
     key.keyed_digest(&[args.as_bytes(), more.as_bytes()])
+}
+
+/// Returns the keyed digest of a whole step that redaction changed, as its caller gave it.
+///
+/// # Errors
+/// When the key cannot be read.
+pub fn original_step_digest(key: &dyn ArgumentKey, step: &Object) -> Result<Digest, String> {
+    key.keyed_digest(&[b"step", canonical(step).as_bytes(), b""])
 }
 
 /// Returns the digest that binds an approval to one call. It covers the arguments and the interaction as recorded, the
@@ -181,7 +189,8 @@ impl Approval {
             grants,
             args_digest: text("args_digest")?,
             policy_version: text("policy_version")?,
-            rule: number("rule")?,
+            // Older versions recorded the index.
+            rule: text("rule").or_else(|| Some(format!("rule-{}", number("rule")? + 1)))?,
             asked_because: text("reason"),
             caller,
             requested_at: requested_at.to_owned(),
@@ -228,7 +237,7 @@ impl Approval {
         object.insert("grants", self.grants.clone());
         object.insert("args_digest", self.args_digest.as_str());
         object.insert("policy_version", self.policy_version.as_str());
-        object.insert("rule", self.rule);
+        object.insert("rule", self.rule.as_str());
         object.insert("reason", self.asked_because.as_deref());
         let caller = self.caller.as_ref();
         object.insert("caller", caller.map_or(Value::Null, |caller| caller.to_json().into()));
@@ -306,7 +315,10 @@ mod tests {
             "policy_version":"v","reason":"why","rule":2,"step_id":"s","under_way_ms":7}"#;
         let mut payload = object(payload);
         let approval = Approval::read("r", "t", &payload).unwrap();
-        assert_eq!((approval.tool(), approval.method(), approval.rule), ("orders", "buy", 2));
+        assert_eq!(
+            (approval.tool(), approval.method(), approval.rule.as_str()),
+            ("orders", "buy", "rule-3")
+        );
         assert_eq!(approval.caller.as_ref().unwrap().name, "ci");
         assert_eq!((approval.state(), approval.under_way_ms), ("open", 7));
         let end = Timestamp::parse(&approval.expires_at).unwrap();

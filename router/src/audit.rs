@@ -37,8 +37,8 @@ pub const KINDS: &[(&str, &str)] = &[
     (
         "permissions.changed",
         "A new configuration, catalogue or registered tool changed rules, offers, grants or roles; the `cause`, and the \
-         `name` of who asked for it; how many changes there are in `total`, how many of them `widened` permissions, \
-         and the first of the `changes`.",
+         `name` of who asked for it; the `verdict` (narrows, widens or mixed); how many changes there are in \
+         `total`, how many of them `widened` permissions, and the first of the `changes`.",
     ),
     ("tools.changed", "Adapters offer something else than before; how many `tools` there are now."),
     (

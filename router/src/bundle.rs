@@ -11,6 +11,7 @@ mod import;
 mod lines;
 mod prepare;
 mod read;
+mod stream;
 mod transcode;
 
 pub use content::{Content, content, content_of};
@@ -18,6 +19,7 @@ pub use error::{Error, Place};
 pub use export::{Attached, Exported, Provenance, Source, export, not_found};
 pub use import::{Check, ImportOptions, Imported, Replays, import, import_value};
 pub(crate) use lines::canonical;
+pub(crate) use stream::BundleText;
 
 /// The form of bundles.
 pub const VERSION: &str = "0.3";

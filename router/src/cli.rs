@@ -18,6 +18,7 @@ mod man;
 mod mcp;
 mod options;
 mod output;
+mod policy;
 mod progress;
 mod reach;
 mod role;
@@ -108,6 +109,9 @@ enum Verb {
     /// The frozen roles: show them, export them for policy engines.
     #[command(subcommand)]
     Role(Box<role::Verb>),
+    /// Check a call against the policy, and compare two policies over recorded calls.
+    #[command(subcommand)]
+    Policy(Box<policy::PolicyCommand>),
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
@@ -254,6 +258,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Contract(verb) => contract::run(*verb, &environment),
         Verb::Evidence(verb) => evidence::run(&verb, &environment),
         Verb::Role(verb) => role::run(&verb, &environment),
+        Verb::Policy(verb) => policy::run(&verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),

@@ -1,10 +1,12 @@
 //! Every stable code that the router shows, with its meaning and remedy: what `explain` knows.
 
+mod approvals;
 mod calls;
 mod contracts;
 mod envoy;
 mod evidence;
 mod failures;
+mod memory;
 mod own;
 mod sources;
 
@@ -86,13 +88,16 @@ pub fn all() -> impl Iterator<Item = Code> {
         meaning: check.doc,
         remedy: check.remedy,
     });
-    let tables: [(Kind, &[Row]); 20] = [
+    let tables: [(Kind, &[Row]); 24] = [
+        (Kind::Run, approvals::RUNS),
+        (Kind::Adapter, approvals::ADAPTERS),
         (Kind::Adapter, calls::ADAPTERS),
         (Kind::Run, calls::RUNS),
         (Kind::Run, failures::RUNS),
         (Kind::Run, contracts::RUNS),
         (Kind::Error, contracts::ERRORS),
         (Kind::Run, envoy::RUNS),
+        (Kind::Error, envoy::ERRORS),
         (Kind::Run, evidence::RUNS),
         (Kind::Error, evidence::ERRORS),
         (Kind::Adapter, sources::ADAPTERS),
@@ -105,6 +110,7 @@ pub fn all() -> impl Iterator<Item = Code> {
         (Kind::Error, access::Denial::TABLE),
         (Kind::Error, telemetry::Error::TABLE),
         (Kind::Error, router::Refusal::TABLE),
+        (Kind::Error, router::ShareRefusal::TABLE),
         (Kind::Bundle, bundle::Error::TABLE),
         (Kind::Violation, replay::CODES),
     ];
@@ -114,7 +120,14 @@ pub fn all() -> impl Iterator<Item = Code> {
     let translators = translate::RULES
         .iter()
         .map(|rule| row(rule.code, Kind::Adapter, rule.meaning, rule.remedy));
-    OWN.iter().copied().chain(tables).chain(translators).chain(reasons).chain(checks).chain(rules())
+    OWN.iter()
+        .chain(memory::TABLE)
+        .copied()
+        .chain(tables)
+        .chain(translators)
+        .chain(reasons)
+        .chain(checks)
+        .chain(rules())
 }
 
 /// The rules for tool specs, by code; those that share one are told by id.

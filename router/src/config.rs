@@ -5,6 +5,7 @@ mod document;
 mod error;
 mod file;
 mod listener;
+mod own_paths;
 mod pattern;
 mod reader;
 mod renamed;
@@ -20,16 +21,20 @@ use std::path::{Path, PathBuf};
 
 use crate::clock::{Clock, Timestamp};
 
+pub(crate) use document::Origins;
 pub use error::{Error, Origin, Problem};
 pub use file::ConfigFile;
 pub use listener::{Listener, TlsFiles};
+pub(crate) use own_paths::{
+    DEFAULT_STORE, EVIDENCE_DIRECTORY, MISPLACED_HINT, NamedPlaces, OwnKind, OwnPaths, TOKEN_FILE,
+};
 pub use pattern::Pattern;
 pub use sample::{SAMPLE, write_sample};
 pub use settings::{
-    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings, Log,
-    LogFormat, Mcp, Offer, Outputs, PolicyDefault, PolicySettings, Property, Recover, Rule,
-    RunLimits, SecretBinding, SecretEntry, Server, SignalSettings, SourceEntry, Telemetry,
-    TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings,
+    KeyReference, Log, LogFormat, Mcp, Offer, Outputs, PolicyDefault, PolicySettings, Property,
+    Recover, Rule, RunLimits, SecretBinding, SecretEntry, Server, SignalSettings, SourceEntry,
+    StoreSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

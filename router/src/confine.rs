@@ -10,6 +10,7 @@ mod archive;
 mod child;
 mod course;
 mod disk;
+mod survey;
 mod wire;
 
 use std::io;
@@ -48,8 +49,12 @@ pub(crate) struct Limits {
     pub(crate) time: Duration,
     /// How many bytes it may write to each of standard output and standard error.
     pub(crate) output: usize,
-    /// How much the files may take that it makes or changes, in these places.
+    /// Bytes of the files that it makes or changes in these places. Executions at the same time share the count.
     pub(crate) disk: u64,
+    /// Bytes of a single file.
+    pub(crate) file: u64,
+    /// Limit of new files.
+    pub(crate) files: u64,
     pub(crate) places: Vec<PathBuf>,
     /// How much of a disk must be left for others.
     pub(crate) keep_free: u64,
@@ -81,8 +86,10 @@ pub(crate) enum End {
     TimedOut,
     /// It was ended because it wrote more than it may.
     Flooded,
-    /// It was ended because its files took more than they may.
-    Filled,
+    /// Its files took more than they may, or its open files cannot be counted.
+    Filled { why: String },
+    /// It made more files than it may, or they cannot be counted.
+    TooManyFiles { why: String },
     /// It was ended because it had more processes than it may.
     Swarmed { most: usize },
     /// It was ended because nobody wants it any more.

@@ -8,6 +8,7 @@ mod ending;
 mod failure;
 mod feasibility;
 mod judging;
+mod record_limit;
 mod resuming;
 mod retrieved;
 mod retrieving;
@@ -28,6 +29,7 @@ use revocation::CallerState;
 pub(crate) use rules::RulesInForce;
 
 use crate::approval::Approval;
+use crate::budget::{MemoryBudget, Reservation};
 use crate::caller::{Caller, CallerCheck};
 use crate::desk::Desks;
 use crate::event::{Failure, Payload, Place, PlanSource};
@@ -44,6 +46,7 @@ use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, OnError, Policy, Request, Step};
 use crate::run::{Illegal, Phase};
 use crate::secret::Secrets;
+use crate::share::{QueueEntry, TokenLedger};
 use crate::store;
 use crate::trace::TraceContext;
 
@@ -64,8 +67,14 @@ pub(crate) struct Surroundings {
     pub(crate) listeners: Listeners,
     pub(crate) desks: Desks,
     pub(crate) host: Arc<Host>,
+    /// Runs and stored bytes of each token.
+    pub(crate) ledger: Arc<TokenLedger>,
     /// Who keeps evidence of what is done in a role.
     pub(crate) keeper: Option<Arc<Keeper>>,
+    /// Bytes of the record of one run.
+    pub(crate) run_record_bytes: usize,
+    /// Counts the answers of runs under way.
+    pub(crate) memory: MemoryBudget,
 }
 
 /// Why a run could not be carried through.
@@ -90,6 +99,8 @@ pub(crate) struct Execution {
     plan_given: bool,
     /// The plan as recorded, where that differs.
     redacted_plan: Option<Vec<Object>>,
+    /// Error of an unreadable plan.
+    lost_plan: Option<Obstacle>,
     /// The steps that are carried out in a role; found out once.
     planned: OnceLock<Arc<Planned>>,
     mode: Mode,
@@ -101,12 +112,16 @@ pub(crate) struct Execution {
     /// Whether that adapter may have effects; only asked of a run that is taken up.
     called_external: bool,
     results: Vec<StepResult>,
+    /// The memory of large results.
+    memory: Option<Reservation>,
     /// The text of the provenance.
     provenance: Option<String>,
     failure: Option<Failure>,
     cancelled: Arc<Cancel>,
     origin: Origin,
     caller_state: CallerState,
+    /// Queue limit for the caller's token.
+    queue_entry: QueueEntry,
     /// What a person was asked last about the step that is open, and what they said.
     approval: Option<Approval>,
     /// For how long the run was under way before it waited for a person.
@@ -135,6 +150,8 @@ pub(crate) struct Origin {
     pub(crate) accepted: Option<oneshot::Sender<()>>,
     /// Hears what calls tell.
     pub(crate) listener: Option<Listener>,
+    /// True for a task: a further run may answer its question.
+    pub(crate) is_task: bool,
 }
 
 /// Whether a caller gave a run up.
@@ -165,7 +182,7 @@ pub(crate) struct Redacted {
 impl Execution {
     /// Begins a run.
     pub(crate) fn begin(
-        recorder: Recorder,
+        mut recorder: Recorder,
         request: Request,
         redacted: Redacted,
         cancelled: Arc<Cancel>,
@@ -177,12 +194,17 @@ impl Execution {
         let mut request = redacted.request.unwrap_or(raw);
         request.remove("goal");
         let results = Vec::with_capacity(plan.len().min(16));
+        let plan = Arc::new(plan);
+        if redacted.plan.is_some() {
+            recorder.hold_plan(Arc::clone(&plan), origin.is_task);
+        }
         Self {
             recorder,
             request,
-            plan: Arc::new(plan),
+            plan,
             plan_given,
             redacted_plan: redacted.plan,
+            lost_plan: None,
             planned: OnceLock::new(),
             mode,
             policy,
@@ -191,11 +213,13 @@ impl Execution {
             called: String::new(),
             called_external: false,
             results,
+            memory: None,
             provenance: None,
             failure: None,
             cancelled,
             origin,
             caller_state: CallerState::default(),
+            queue_entry: QueueEntry::Limited,
             approval: None,
             before: Duration::ZERO,
             since: Instant::now(),
@@ -292,6 +316,15 @@ impl Execution {
             let around = refreshed.as_deref().unwrap_or(around);
             if let Err(revocation) = self.check_caller(around) {
                 return Ok(Course::Over(Some(revocation::failure(&revocation))));
+            }
+            if let Some(failure) = self.record_full(around, index) {
+                return Ok(Course::Over(Some(failure)));
+            }
+            // Rare, and large: it stands beside the future of the run.
+            if self.is_crowded(around)
+                && let Some(failure) = Box::pin(self.wait_for_memory(around, end)).await
+            {
+                return Ok(Course::Over(Some(failure)));
             }
             self.recorder.look_after().await?;
             let step_id = Arc::clone(&self.recorder.run().plan()[index]);

@@ -13,7 +13,7 @@ mod staging;
 
 use std::collections::HashMap;
 use std::io::PipeWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nexus_router_sdk::{AdapterError, code};
@@ -101,6 +101,12 @@ impl Envoy {
     /// Returns what confines executions here; what is missing will have every one of them rejected.
     pub(crate) const fn confinement(&self) -> &Confinement {
         &self.confinement
+    }
+
+    /// Returns the directory in which it works.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.settings.workspace
     }
 
     /// Returns what it is granted.

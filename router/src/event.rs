@@ -6,6 +6,7 @@
 mod failure;
 mod line;
 mod object_text;
+mod output_digest;
 mod payload;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 pub use failure::Failure;
 pub use line::{Line, LineError};
+pub use output_digest::OutputDigest;
 pub use payload::{Payload, Place, PlanSource, Provenance};
 
 /// The kind of an event.
@@ -271,6 +273,14 @@ struct Decided<'a> {
 }
 
 #[derive(Deserialize)]
+struct Question<'a> {
+    #[serde(borrow, default)]
+    step_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    approval_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
 struct Asked<'a> {
     #[serde(borrow, default)]
     step_id: Option<Cow<'a, str>>,
@@ -318,7 +328,7 @@ impl<'a> Fact<'a> {
             }
             Kind::StepStarted => Self::StepStarted { step_id: of_step()? },
             Kind::ApprovalRequested => {
-                let Asked { step_id, approval_id, .. } = serde_json::from_str(payload)?;
+                let Question { step_id, approval_id } = serde_json::from_str(payload)?;
                 Self::ApprovalRequested { step_id, approval_id }
             }
             Kind::ApprovalDecided => {

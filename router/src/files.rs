@@ -1,7 +1,7 @@
 //! Files that the operator names: opened without waiting for whoever is at the other end, and written whole.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{Error, Read as _, Result, Write as _};
+use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -17,6 +17,32 @@ pub(crate) fn open_regular(path: &Path) -> Result<File> {
         return Err(Error::other("it is no regular file"));
     }
     Ok(file)
+}
+
+/// Returns the permissions of an open file if its group or others have any of them.
+pub(crate) fn exposed_mode(file: &File) -> Result<Option<u32>> {
+    let mode = file.metadata()?.mode() & 0o777;
+    Ok((mode & 0o077 != 0).then_some(mode))
+}
+
+/// Opens a regular file that only its owner may read: this user or the superuser.
+pub(crate) fn open_private(path: &Path) -> Result<File> {
+    let file = open_regular(path)?;
+    let denied = |problem| Err(Error::new(ErrorKind::PermissionDenied, problem));
+    if let Some(mode) = exposed_mode(&file)? {
+        return denied(exposed(path, mode));
+    }
+    let (owner, user) = (file.metadata()?.uid(), rustix::process::geteuid().as_raw());
+    if owner != user && owner != 0 {
+        return denied(format!("it belongs to user {owner}; run chown {user} {}", path.display()));
+    }
+    Ok(file)
+}
+
+/// Describes a file that others may read.
+pub(crate) fn exposed(path: &Path, mode: u32) -> String {
+    let path = path.display();
+    format!("its mode is {mode:04o}: group or others have access; run chmod 600 {path}")
 }
 
 /// What tells one state of a file from another.
@@ -104,6 +130,25 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode};
 
     use super::*;
+
+    #[test]
+    fn private_files_are_for_their_owner_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("key");
+        std::fs::write(&path, "x").unwrap();
+        for (mode, private) in
+            [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)]
+        {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let opened = open_private(&path);
+            assert_eq!(opened.is_ok(), private, "{mode:o}");
+            if let Err(error) = opened {
+                let message = error.to_string();
+                assert!(message.contains(&format!("{mode:04o}")), "{message}");
+                assert!(message.contains("chmod 600"), "{message}");
+            }
+        }
+    }
 
     #[test]
     fn only_a_regular_file_is_a_lock() {

@@ -19,7 +19,7 @@ use crate::conform::Misfit;
 use crate::event::Failure;
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::policy::{Act, CallerReach, Denial, Judgement, Law};
+use crate::policy::{Act, CallInput, CallerReach, DecisionText, Denial, Judgement, Law};
 use crate::registry::Registry;
 use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::role::ActionClass;
@@ -261,7 +261,7 @@ impl Permit<'_> {
         self.grants
     }
 
-    /// Reports whether the arguments hold secrets that the caller only referred to.
+    /// Returns whether the arguments hold secrets that the caller only referred to.
     pub(crate) const fn holds_secrets(&self) -> bool {
         matches!(self.args, Cow::Owned(_))
     }
@@ -292,19 +292,32 @@ pub struct Grounds<'a> {
     pub secrets: &'a Secrets,
     /// What a person was asked about this step last, and what they said.
     pub approval: Option<&'a Approval>,
-    /// Whether the plan is recorded otherwise than it was given, so that it cannot be gone on with.
-    pub redacted: bool,
+    /// The step as recorded, if redaction changed the plan.
+    pub recorded: Option<&'a Object>,
     /// Keyed digests of the original arguments; used only when a rule asks for an approval.
     pub key: &'a dyn ArgumentKey,
     /// The present moment.
     pub now: Timestamp,
+    /// The run's id.
+    pub run_id: &'a str,
+    /// The run's goal as recorded.
+    pub goal: &'a str,
+}
+
+/// Decision of the gate, with the text of it that is recorded.
+#[derive(Debug)]
+pub struct Admission<'a> {
+    /// The decision.
+    pub verdict: Verdict<'a>,
+    /// The effect, the rule and the policy. None if the router has no policy.
+    pub decision: Option<DecisionText>,
 }
 
 /// Decides about one step. Rules and roles hold for simulations too, so that a dry run tells what would be
 /// denied.
 #[must_use]
-pub fn admit<'a>(grounds: Grounds<'_>, selected: &'a Selected, step: &'a Step) -> Verdict<'a> {
-    decide(grounds, selected, step, None)
+pub fn admit<'a>(grounds: Grounds<'_>, selected: &'a Selected, step: &'a Step) -> Admission<'a> {
+    admit_in(grounds, selected, step, None)
 }
 
 /// Decides about a call that a call under way asks for, in the class of its source. Everything that holds for steps
@@ -315,15 +328,32 @@ pub fn admit_source<'a>(
     selected: &'a Selected,
     step: &'a Step,
     class: ActionClass,
-) -> Verdict<'a> {
-    decide(grounds, selected, step, Some(class))
+) -> Admission<'a> {
+    admit_in(grounds, selected, step, Some(class))
 }
 
-fn decide<'a>(
+fn admit_in<'a>(
     grounds: Grounds<'_>,
     selected: &'a Selected,
     step: &'a Step,
     class: Option<ActionClass>,
+) -> Admission<'a> {
+    let mut rule = None;
+    let verdict = decide(grounds, (selected, step), class, &mut rule);
+    let law = grounds.law;
+    let decision = match &verdict {
+        Verdict::Deny(denial) => law.denial_text(&denial.details, rule.flatten()),
+        _ => law.decision_text(rule.flatten()),
+    };
+    Admission { verdict, decision }
+}
+
+/// Decides about a call. `rule` becomes the index of the rule that allows it or asks; the inner none is the default.
+fn decide<'a>(
+    grounds: Grounds<'_>,
+    (selected, step): (&'a Selected, &'a Step),
+    class: Option<ActionClass>,
+    rule: &mut Option<Option<usize>>,
 ) -> Verdict<'a> {
     let Grounds { mode, policy, law, caller, .. } = grounds;
     let adapter = &selected.adapter;
@@ -341,8 +371,18 @@ fn decide<'a>(
     // Only sources bring a class of their own.
     let author = if class.is_some() { ArgsAuthor::Operator } else { ArgsAuthor::Caller };
     let class = class.or_else(|| law.class_of(act));
-    let judgement = match law.judge_in(caller, act, class) {
-        Ok(judgement) => judgement,
+    let input = CallInput {
+        args: step.args(),
+        run_id: grounds.run_id,
+        goal: grounds.goal,
+        mode,
+        now: grounds.now,
+    };
+    let judgement = match law.judge_in(caller, (act, class), &input) {
+        Ok(decision) => {
+            *rule = Some(decision.rule);
+            decision.judgement
+        }
         Err(Denial { code, message, details }) => {
             return deny(code, message, details.to_serde().into());
         }

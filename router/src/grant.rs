@@ -3,6 +3,7 @@
 //! An adapter only declares that it reaches outside; what it can reach is said here, by name, and the
 //! kernel holds it to that. Nothing is granted unless it is written.
 
+mod address;
 mod written;
 
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use address::{AddressRange, is_internal};
 pub use written::{Kind, Refused};
 
 use crate::json::{Object, Value};
@@ -47,7 +49,7 @@ impl Isolation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grants {
-    /// Where it may connect to, over TCP.
+    /// TCP endpoints that it may connect to. Internal addresses must be named; see [`Endpoint`].
     pub connect: Vec<Endpoint>,
     /// Files, and directories with all that is in them, that it may read.
     pub read: Vec<PathBuf>,
@@ -87,8 +89,11 @@ impl Grants {
     }
 }
 
-/// A place in the network: `HOST:PORT`. The host is a name, an address, or `*` for any; the port is a number,
-/// or `*` for any.
+/// A place in the network: `HOST:PORT`. The host is a name, an address, a range of addresses such as `10.0.0.0/8`, or
+/// `*` for any; the port is a number, or `*` for any.
+///
+/// Names and `*` do not include [internal](is_internal) addresses: those of this machine, of private networks and
+/// link-local ones. An address or a range has to name them. The name `localhost` includes loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Endpoint {
@@ -103,9 +108,22 @@ impl Endpoint {
     /// here: what a name means is found out when it is asked for.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        let host = self.host == Host::Any || self.host == other.host;
+        let host = match (&self.host, &other.host) {
+            (Host::Any, Host::Address(address)) => !is_internal(*address),
+            (Host::Any, Host::Range(range)) => range.is_public(),
+            (Host::Any, Host::Name(name)) => !is_local(name),
+            (Host::Any, Host::Any) => true,
+            (Host::Range(range), Host::Address(address)) => range.contains(*address),
+            (Host::Range(range), Host::Range(other)) => range.covers(other),
+            (host, other) => host == other,
+        };
         host && (self.port.is_none() || self.port == other.port)
     }
+}
+
+/// Returns whether a name means this machine, so that a grant of it names loopback.
+pub(crate) fn is_local(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// A host of an [`Endpoint`].
@@ -115,7 +133,9 @@ pub enum Host {
     Any,
     /// One address.
     Address(IpAddr),
-    /// Whatever addresses the name has when it is asked for; in lower case.
+    /// Every address of a range.
+    Range(AddressRange),
+    /// A name in lower case: its addresses at lookup time, without internal ones.
     Name(String),
 }
 
@@ -134,9 +154,18 @@ impl FromStr for Endpoint {
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = match (host, bracketed) {
             ("*", _) => Host::Any,
+            (_, Some(range)) if range.contains('/') => match range.parse::<AddressRange>() {
+                Ok(range) => Host::Range(range),
+                Err(why) => return Err(why),
+            },
             (_, Some(address)) => {
                 Host::Address(IpAddr::V6(address.parse().map_err(|_| "the address is none")?))
             }
+            (range, None) if range.contains('/') => match range.parse::<AddressRange>() {
+                Ok(_) if range.contains(':') => return Err("an IPv6 range must be in brackets"),
+                Ok(range) => Host::Range(range),
+                Err(why) => return Err(why),
+            },
             (host, None) => match host.parse() {
                 Ok(IpAddr::V4(address)) => Host::Address(address.into()),
                 Ok(IpAddr::V6(_)) => return Err("an IPv6 address stands in brackets"),
@@ -166,6 +195,8 @@ impl std::fmt::Display for Endpoint {
             Host::Any => f.write_str("*")?,
             Host::Address(IpAddr::V4(address)) => write!(f, "{address}")?,
             Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            Host::Range(range) if range.is_ipv4() => write!(f, "{range}")?,
+            Host::Range(range) => write!(f, "[{range}]")?,
             Host::Name(name) => f.write_str(name)?,
         }
         match self.port {
@@ -251,13 +282,31 @@ mod tests {
             ("*:5432", "*:5432"),
             ("*:*", "*:*"),
             ("localhost:1", "localhost:1"),
+            ("10.0.0.0/8:5432", "10.0.0.0/8:5432"),
+            ("[fd00::/8]:*", "[fd00::/8]:*"),
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), shown);
         }
         let long = format!("{}:1", "a.".repeat(127) + "toolong");
         for bad in [
-            "", ":", "a", "a:", ":1", "a:0", "a:65536", "::1:80", "1.2.3:80", "a b:1", "a..b:1",
-            "[a]:1", &long,
+            "",
+            ":",
+            "a",
+            "a:",
+            ":1",
+            "a:0",
+            "a:65536",
+            "::1:80",
+            "1.2.3:80",
+            "a b:1",
+            "a..b:1",
+            "[a]:1",
+            "10.0.0.1/8:1",
+            "10.0.0.0/33:1",
+            "fd00::/8:1",
+            "[10.0.0.0]:1",
+            "a/8:1",
+            &long,
         ] {
             assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
         }
@@ -270,12 +319,22 @@ mod tests {
         };
         assert!(covers("a.example:443", "A.example:443") && covers("*:443", "a.example:443"));
         assert!(covers("a.example:*", "a.example:1") && covers("*:*", "*:*"));
+        assert!(covers("*:443", "192.0.2.1:443") && covers("*:443", "8.8.8.0/24:443"));
+        assert!(covers("10.0.0.0/8:1", "10.1.2.3:1") && covers("10.0.0.0/8:*", "10.9.0.0/16:1"));
         for (gate, asked) in [
             ("a.example:443", "a.example:444"),
             ("a.example:443", "a.example:*"),
             ("a.example:443", "*:443"),
             ("a.example:443", "b.a.example:443"),
             ("localhost:1", "127.0.0.1:1"),
+            ("*:*", "127.0.0.1:1"),
+            ("*:*", "localhost:1"),
+            ("*:*", "a.localhost:1"),
+            ("*:*", "[::ffff:10.0.0.1]:1"),
+            ("*:*", "10.0.0.0/8:1"),
+            ("*:*", "0.0.0.0/0:1"),
+            ("10.9.0.0/16:1", "10.0.0.0/8:1"),
+            ("10.0.0.0/8:1", "*:1"),
         ] {
             assert!(!covers(gate, asked), "{gate} {asked}");
         }

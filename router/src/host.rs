@@ -4,13 +4,12 @@ mod slot;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
-use tokio::sync::{Notify, Semaphore};
 
 use crate::evidence::Report;
 use crate::gate::Permit;
@@ -18,6 +17,7 @@ use crate::json::{self, Limits, Object, Value};
 use crate::loader::{self, Adapter, Started};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::share::FairPool;
 use crate::trace::TraceContext;
 pub(crate) use slot::{CallSlot, SlotQueue};
 
@@ -48,6 +48,8 @@ pub(crate) struct SlotLimits<'a> {
     pub(crate) own: &'a BTreeMap<String, CallLimits>,
     /// Runs that may be under way, none of which needs more than one slot at a time.
     pub(crate) in_flight: usize,
+    /// Calls of one token that may wait for one adapter.
+    pub(crate) queued_per_token: usize,
     pub(crate) metrics: &'a Metrics,
 }
 
@@ -71,31 +73,9 @@ pub(crate) struct Host {
 /// The places of one adapter.
 #[derive(Debug)]
 struct Slots {
-    free: Arc<Semaphore>,
+    pool: FairPool,
     calls: usize,
     timeout: Duration,
-}
-
-impl Slots {
-    /// Makes more or fewer slots of the same, so that calls in them stay counted.
-    fn resized(&self, calls: usize, runtime: &Handle) -> Arc<Semaphore> {
-        if let Some(more) = calls.checked_sub(self.calls) {
-            self.free.add_permits(more);
-        } else {
-            let fewer = self.calls - calls;
-            let taken = fewer - self.free.forget_permits(fewer);
-            let free = Arc::clone(&self.free);
-            drop(runtime.spawn(async move {
-                // Those that are taken go when they are free.
-                for _ in 0..taken {
-                    if let Ok(slot) = free.acquire().await {
-                        slot.forget();
-                    }
-                }
-            }));
-        }
-        Arc::clone(&self.free)
-    }
 }
 
 /// How a call ended, and how long it took.
@@ -134,13 +114,17 @@ impl Host {
             let adapter_id = adapter.adapter_id().to_owned();
             let own = limits.own.get(&adapter_id).unwrap_or(limits.all);
             let suits = if adapter.starts_at_once() { limits.in_flight } else { BLOCKING_CALLS };
-            let calls = own.calls.unwrap_or(suits).clamp(1, Semaphore::MAX_PERMITS);
+            let calls = own.calls.unwrap_or(suits).max(1);
             let known = before.and_then(|before| before.slots.get(&adapter_id));
-            let free = match known {
-                Some(slots) => slots.resized(calls, &runtime),
-                None => Arc::new(Semaphore::new(calls)),
+            let pool = match known {
+                Some(slots) => {
+                    // The same pool, so that calls in it stay counted and calls in line keep their turn.
+                    slots.pool.resize(calls, limits.queued_per_token);
+                    slots.pool.clone()
+                }
+                None => FairPool::new(calls, limits.queued_per_token),
             };
-            (adapter_id, Slots { free, calls, timeout: own.timeout })
+            (adapter_id, Slots { pool, calls, timeout: own.timeout })
         };
         let metrics = limits.metrics.clone();
         let slots = registry.adapters().map(slots).collect();
@@ -150,8 +134,12 @@ impl Host {
     /// Returns how many calls of an adapter are under way, of how many.
     pub(crate) fn occupancy(&self, adapter_id: &str) -> Option<Occupancy> {
         let slots = self.slots.get(adapter_id)?;
-        let busy = slots.calls.saturating_sub(slots.free.available_permits());
-        Some(Occupancy { calls: slots.calls, busy })
+        Some(Occupancy { calls: slots.calls, busy: slots.pool.in_use() })
+    }
+
+    /// Returns the limit of a token that has as many calls in the queue of an adapter as it may have.
+    pub(crate) fn full_queue(&self, adapter_id: &str, token: &str) -> Option<usize> {
+        self.slots.get(adapter_id)?.pool.full_queue(token)
     }
 
     /// Returns how long a call of an adapter may take that begins now.
@@ -165,7 +153,7 @@ impl Host {
         let waits = self.metrics.call_waits(adapter_id);
         match self.slots.get(adapter_id) {
             None => Ok(CallSlot::unlimited(waits)),
-            Some(slots) => CallSlot::take(&slots.free, waits, slots.timeout),
+            Some(slots) => CallSlot::take((adapter_id, &slots.pool), waits, slots.timeout),
         }
     }
 

@@ -9,6 +9,7 @@ mod cors;
 mod count;
 mod daemon;
 mod events;
+mod file_limit;
 mod guard;
 mod listen;
 mod mcp;
@@ -19,11 +20,13 @@ mod reply;
 mod routes;
 mod runs;
 mod signals;
+mod streamed;
 mod tls;
 mod tools;
 
 use std::net::SocketAddr;
 
+pub use file_limit::raise_file_limit;
 pub use listen::{Bound, Error};
 pub use routes::{Access, ROUTES, Route};
 

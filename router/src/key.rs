@@ -9,7 +9,6 @@ mod pem;
 
 use std::fmt;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -114,8 +113,7 @@ impl SigningKey {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::File { path: path.to_owned(), source };
         let file = files::open_regular(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = files::exposed_mode(&file).map_err(failed)? {
             return Err(Error::Exposed { path: path.to_owned(), mode });
         }
         let mut text = Vec::new();

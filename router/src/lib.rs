@@ -10,6 +10,8 @@ mod files;
 
 mod near;
 
+pub mod budget;
+
 pub mod digest;
 
 pub mod merkle;
@@ -39,6 +41,10 @@ pub mod role;
 pub mod scope;
 
 pub mod caller;
+
+pub mod condition;
+
+mod share;
 
 pub mod approval;
 
@@ -115,6 +121,8 @@ mod host;
 mod recorder;
 
 pub mod outcome;
+
+mod offload;
 
 mod dispatch;
 

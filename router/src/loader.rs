@@ -58,7 +58,7 @@ pub use placement::{Confined, Placement};
 pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
 
-use crate::config::Environment;
+use crate::config::{Environment, MISPLACED_HINT, OwnKind, OwnPaths};
 use crate::digest::Digest;
 use crate::envoy;
 use crate::grant::{Feature, Grants, Isolation};
@@ -228,6 +228,14 @@ impl Loader {
         };
         let settings = envoy::Settings::read(&Value::Object(config))
             .map_err(|why| refused(Reason::ConfigInvalid, why))?;
+        let mut own = OwnPaths::default();
+        own.add("the cache", OwnKind::Directory, &self.cache_dir);
+        own.add("the program", OwnKind::File, helper);
+        if let Some(overlap) = own.overlap(&settings.workspace) {
+            let place = settings.workspace.display();
+            let message = format!("workspace {place} {overlap}; {MISPLACED_HINT}");
+            return Err(refused(Reason::ConfigInvalid, message));
+        }
         let makings = envoy::Makings {
             adapter_id: adapter_id.clone(),
             grants: self.placement.grants.clone(),

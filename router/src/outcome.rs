@@ -1,17 +1,25 @@
 //! What came of a run: the answer to the caller, from a live run or from its record.
 
+mod document;
 mod held_answer;
 mod recorded;
 mod signals;
+mod text;
 mod waiting;
 
-use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use std::sync::Arc;
 
+use nexus_router_sdk::{AdapterError, ErrorKind, code};
+use sha2::{Digest as _, Sha256};
+
+use crate::budget::Reservation;
 use crate::digest::Digest;
+use crate::event::OutputDigest;
 use crate::json::{self, Limits, Object, Value};
 use crate::signal::Action;
 use crate::store::{Log, Status};
 
+pub(crate) use document::RunDocument;
 pub(crate) use recorded::Recorded;
 pub use signals::Signals;
 pub use waiting::Waiting;
@@ -44,6 +52,8 @@ pub struct Outcome {
     pub events: u64,
     /// The approval that it waits for.
     pub waiting: Option<Waiting>,
+    /// Memory that the answers take.
+    pub(crate) memory: Option<Arc<Reservation>>,
 }
 
 /// An adapter that was chosen.
@@ -70,6 +80,9 @@ pub struct StepResult {
     pub output: Object,
     /// Output for the caller of the run, where it differs from the recorded one.
     pub answer: Option<Box<Object>>,
+    /// Digest of an output that the record has no room for. The output itself is there only for the caller of a run
+    /// with one step, until it is answered.
+    pub output_digest: Option<OutputDigest>,
     /// Pointers to the redacted parts of the output that [`for_caller`](Self::for_caller) returns.
     pub redacted: Vec<String>,
     /// Why it failed.
@@ -158,6 +171,7 @@ pub(crate) fn provenance_digest(
     results: &[StepResult],
 ) -> Digest {
     let mut text = String::with_capacity(1024);
+    let mut hasher = Sha256::new();
     text.push_str("{\"request\":{");
     let more = std::iter::once("goal").chain(plan.map(|_| "plan_override"));
     let mut keys: Vec<&str> = request.keys().chain(more).collect();
@@ -171,18 +185,27 @@ pub(crate) fn provenance_digest(
         match (request.get(key), plan) {
             (Some(value), _) => json::write_canonical(&mut text, value),
             (None, Some(plan)) if *key != "goal" => {
-                write_list(&mut text, plan.iter(), |text, step| {
-                    json::write_canonical_object(text, step);
-                });
+                text.push('[');
+                for (index, step) in plan.iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    json::write_canonical_object(&mut text, step);
+                    hash_if_long(&mut hasher, &mut text);
+                }
+                text.push(']');
             }
             (None, _) => json::write_canonical_str(&mut text, goal),
         }
     }
-    text.push_str("},\"results\":");
+    text.push_str("},\"results\":[");
     let done = results.iter().filter(|result| result.status != StepStatus::Skipped);
-    write_list(&mut text, done, |text, result| {
+    for (index, result) in done.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
         text.push_str("{\"evidence\":[],\"output\":");
-        json::write_canonical_object(text, &result.output);
+        json::write_canonical_object(&mut text, &result.output);
         text.push_str(if result.simulated {
             ",\"simulated\":true"
         } else {
@@ -191,26 +214,23 @@ pub(crate) fn provenance_digest(
         text.push_str(",\"status\":\"");
         text.push_str(result.status.name());
         text.push_str("\",\"step_id\":");
-        json::write_canonical_str(text, &result.step_id);
+        json::write_canonical_str(&mut text, &result.step_id);
         text.push('}');
-    });
-    text.push('}');
-    Digest::of(text.as_bytes())
+        hash_if_long(&mut hasher, &mut text);
+    }
+    text.push_str("]}");
+    hasher.update(text);
+    Digest::from_bytes(hasher.finalize().into())
 }
 
-fn write_list<T>(
-    text: &mut String,
-    items: impl Iterator<Item = T>,
-    write: impl Fn(&mut String, T),
-) {
-    text.push('[');
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        write(text, item);
+/// Moves a long text into the digest, so that the whole text is never in memory.
+fn hash_if_long(hasher: &mut Sha256, text: &mut String) {
+    const LONG: usize = 64 * 1024;
+    if text.len() > LONG {
+        hasher.update(&*text);
+        text.clear();
+        text.shrink_to(LONG);
     }
-    text.push(']');
 }
 
 impl Outcome {
@@ -227,6 +247,19 @@ impl Outcome {
     /// Returns the response: the Python router's members, and ours besides.
     #[must_use]
     pub fn to_json(&self) -> Value {
+        let mut response = self.frame();
+        response.insert("plan", self.plan.iter().cloned().map(Value::Object).collect::<Vec<_>>());
+        let results = self.results.iter().map(|result| {
+            let mut object = result_frame(result);
+            object.insert("output", result.for_caller().clone());
+            Value::Object(object)
+        });
+        response.insert("results", results.collect::<Vec<_>>());
+        Value::Object(response)
+    }
+
+    /// Returns the response with an empty plan and without results: everything that is small.
+    pub(crate) fn frame(&self) -> Object {
         let count = |status| {
             Value::from(self.results.iter().filter(|result| result.status == status).count())
         };
@@ -259,8 +292,8 @@ impl Outcome {
         response.insert("summary", summary);
         response.insert("dispatch", dispatch);
         response.insert("run", run);
-        response.insert("plan", self.plan.iter().cloned().map(Value::Object).collect::<Vec<_>>());
-        response.insert("results", self.results.iter().map(result_json).collect::<Vec<_>>());
+        response.insert("plan", Value::Null);
+        response.insert("results", Value::Null);
         let provenance = json::parse(self.provenance.as_bytes(), Limits::BUNDLE);
         response.insert("provenance", provenance.unwrap_or(Value::Null));
         if self.plan.is_empty() && self.status == Status::Completed {
@@ -281,7 +314,7 @@ impl Outcome {
             error.insert("message", message.as_str());
             response.insert("error", error);
         }
-        Value::Object(response)
+        response
     }
 
     /// Says whether a person has to look at what a step gave.
@@ -307,12 +340,13 @@ impl Outcome {
     }
 }
 
-fn result_json(result: &StepResult) -> Value {
+/// Returns a result in the form that callers get, without its output.
+pub(crate) fn result_frame(result: &StepResult) -> Object {
     let mut object = Object::new();
     object.insert("step_id", result.step_id.as_str());
     object.insert("status", result.status.name());
     object.insert("simulated", result.simulated);
-    object.insert("output", result.for_caller().clone());
+    object.insert("output", Value::Null);
     object.insert("evidence", Value::Array(Vec::new()));
     if let Some(error) = &result.error {
         let mut shown = Object::new();
@@ -322,13 +356,16 @@ fn result_json(result: &StepResult) -> Value {
         shown.insert("details", error.details.clone());
         object.insert("error", shown);
     }
+    if let Some(digest) = result.output_digest {
+        object.insert("output_digest", digest.to_json());
+    }
     if !result.redacted.is_empty() {
         object.insert("redacted", pointers_json(&result.redacted));
     }
     if let Some(signals) = &result.signals {
         object.insert("signals", signals.to_json());
     }
-    Value::Object(object)
+    object
 }
 
 /// Returns pointers as a JSON list.
@@ -345,6 +382,7 @@ pub(crate) fn skipped(step_id: &str, simulated: bool) -> StepResult {
         simulated,
         output: Object::new(),
         answer: None,
+        output_digest: None,
         redacted: Vec::new(),
         error: None,
         signals: None,
@@ -365,7 +403,10 @@ impl Outcome {
     /// Answers from a record.
     #[must_use]
     pub fn of_log(log: &Log) -> Self {
-        let recorded = Recorded::read(log);
+        Self::of_recorded(Recorded::read(log), log)
+    }
+
+    fn of_recorded(recorded: Recorded, log: &Log) -> Self {
         let mut results = recorded.results;
         let status = log.record.progress.status;
         let simulated = log.record.header.mode == "dry_run";
@@ -387,6 +428,7 @@ impl Outcome {
             provenance: recorded.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
             events: log.record.progress.events,
             waiting: recorded.approval.filter(|_| log.record.waits).map(Waiting::of),
+            memory: None,
         }
     }
 }

@@ -1,12 +1,17 @@
 //! What the operator lays down for every run, whatever its caller allows.
 
+mod conditions;
 mod contract;
+mod decision;
 mod difference;
 mod hint;
+pub mod history;
 mod keeping;
+mod mismatch;
 mod names;
 mod offered;
 mod roles;
+mod rules;
 mod secrets;
 mod version;
 
@@ -16,22 +21,26 @@ use std::time::Duration;
 
 use crate::caller::Caller;
 use crate::config::{
-    ApprovalSettings, Effect, Outputs, Pattern, PolicyDefault, PolicySettings, Rule, SecretBinding,
-    SourceEntry,
+    ApprovalSettings, Outputs, PolicyDefault, PolicySettings, Rule, SecretBinding, SourceEntry,
 };
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::signal::Judge;
 
+pub(crate) use conditions::CallInput;
 pub use contract::{Contract, Contracts};
+pub use decision::{DecisionText, DecisionTexts};
 pub use difference::{PermissionChange, Permissions};
 pub use hint::{Hint, Hints};
 pub use keeping::{Keeping, KeptOperation};
+pub use mismatch::RuleKey;
 pub use names::is_plain;
 pub(crate) use offered::template_fits;
 pub use offered::{
     AdapterOffer, CallerReach, CatalogueState, OfferedOperations, OfferedTool, Operations,
 };
+
+pub(crate) use rules::RuleDecision;
 
 /// The law of a router. The default allows what the caller's own policy allows.
 #[derive(Clone, Debug)]
@@ -80,6 +89,8 @@ pub struct Law {
     pub unknown: BTreeMap<String, String>,
     /// How people are asked.
     pub approvals: ApprovalSettings,
+    /// Texts of the decisions, which runs record.
+    pub decisions: DecisionTexts,
 }
 
 /// An operation: adapter, tool and method.
@@ -126,8 +137,8 @@ pub enum Judgement {
     Allow,
     /// It may be made if a person says so.
     Ask {
-        /// The rule that asks for it, counted from 0.
-        rule: usize,
+        /// The id of the rule that asks for it.
+        rule: String,
         /// Why, in the operator's words.
         reason: Option<String>,
     },
@@ -169,6 +180,7 @@ impl Default for Law {
             offers: BTreeMap::new(),
             unknown: BTreeMap::new(),
             approvals: ApprovalSettings::default(),
+            decisions: DecisionTexts::default(),
         }
     }
 }
@@ -189,28 +201,37 @@ impl Law {
         }
     }
 
-    /// Judges one call of a caller, whether it is made or only simulated.
+    /// Decides about an operation without arguments, for listings. Only calls that every condition result denies are
+    /// denied. A conditional rule that allows or asks fits; one that denies does not.
     ///
     /// # Errors
     /// With the denial, if a rule or the caller's role forbids the call. Nobody is asked about what a role
     /// forbids.
     pub fn judge(&self, caller: Option<&Caller>, act: Act<'_>) -> Result<Judgement, Denial> {
-        self.judge_in(caller, act, self.class_of(act))
+        let class = self.class_of(act);
+        self.judge_by_operation(act)?;
+        let judgement = self.judge_by_rules(caller, (act, class), None)?.judgement;
+        self.judge_by_role(caller, act, class)?;
+        Ok(judgement)
     }
 
     /// Judges one call that is made in a class, whatever the tools say of it.
     pub(crate) fn judge_in(
         &self,
         caller: Option<&Caller>,
-        act: Act<'_>,
-        class: Option<ActionClass>,
-    ) -> Result<Judgement, Denial> {
+        (act, class): (Act<'_>, Option<ActionClass>),
+        input: &CallInput<'_>,
+    ) -> Result<RuleDecision, Denial> {
+        self.judge_by_operation(act)?;
+        let decision = self.judge_by_rules(caller, (act, class), Some(input))?;
+        self.judge_by_role(caller, act, class)?;
+        Ok(decision)
+    }
+
+    fn judge_by_operation(&self, act: Act<'_>) -> Result<(), Denial> {
         self.judge_by_contract(act)?;
         self.judge_by_names(act)?;
-        self.judge_by_catalogue(act)?;
-        let judgement = self.judge_by_rules(caller, act, class)?;
-        self.judge_by_role(caller, act, class)?;
-        Ok(judgement)
+        self.judge_by_catalogue(act)
     }
 
     /// Rules may go by what a catalogue says of an operation, so none is called before it is known.
@@ -226,98 +247,12 @@ impl Law {
         );
         Err(Denial { code: "CATALOGUE_UNKNOWN", message, details })
     }
-
-    fn judge_by_rules(
-        &self,
-        caller: Option<&Caller>,
-        act: Act<'_>,
-        class: Option<ActionClass>,
-    ) -> Result<Judgement, Denial> {
-        let mut rules = self.rules.iter().enumerate();
-        let found = rules.find(|(_, rule)| self.fits(rule, caller, (act, class)));
-        let Some((index, rule)) = found else { return self.judge_by_default(act) };
-        match rule.effect {
-            Effect::Allow => return Ok(Judgement::Allow),
-            Effect::Approve => {
-                return Ok(Judgement::Ask { rule: index, reason: rule.reason.clone() });
-            }
-            Effect::Deny => {}
-        }
-        let mut details = Object::new();
-        details.insert("denied_by", "rule");
-        details.insert("rule", index);
-        let why = rule.reason.as_deref().unwrap_or("the operator's policy forbids it");
-        let message =
-            format!("{}.{} of adapter '{}' is denied: {why}", act.tool, act.method, act.adapter_id);
-        Err(Denial { code: "PERMISSION_DENIED", message, details })
-    }
-
-    fn judge_by_default(&self, act: Act<'_>) -> Result<Judgement, Denial> {
-        if self.default == PolicyDefault::Allow {
-            return Ok(Judgement::Allow);
-        }
-        let mut details = Object::new();
-        details.insert("denied_by", "default");
-        let message = format!(
-            "{}.{} of adapter '{}' is denied: no rule allows it (policy.default = \"deny\")",
-            act.tool, act.method, act.adapter_id
-        );
-        Err(Denial { code: "PERMISSION_DENIED", message, details })
-    }
-
-    /// Returns whether a rule fits a call. Names of adapters, tools and methods are compared without case.
-    pub(crate) fn fits(
-        &self,
-        rule: &Rule,
-        caller: Option<&Caller>,
-        (act, class): (Act<'_>, Option<ActionClass>),
-    ) -> bool {
-        let name = caller.map_or("", |caller| caller.name.as_str());
-        let matches = |pattern: &Option<Pattern>, name| {
-            pattern.as_ref().is_none_or(|pattern| pattern.matches_name(name))
-        };
-        let key = || act.key();
-        matches(&rule.adapter, act.adapter_id)
-            && (matches(&rule.tool, act.tool) || self.is_called(rule.tool.as_ref(), act, &key))
-            && matches(&rule.method, act.method)
-            // Callers do not choose the names of tokens, and two names may differ by case alone.
-            && rule.token.as_ref().is_none_or(|pattern| pattern.matches(name))
-            && rule.action_class.is_none_or(|wanted| self.is_of(wanted, act, class))
-            && rule.annotation.is_none_or(|annotation| {
-                self.hint(act).fits(annotation)
-            })
-    }
-
-    /// Says whether a pattern fits a name by which callers know an operation, or would if it were offered.
-    fn is_called(&self, pattern: Option<&Pattern>, act: Act<'_>, key: &impl Fn() -> Key) -> bool {
-        let Some(pattern) = pattern else { return false };
-        let offered = self.offers.get(act.adapter_id);
-        let would =
-            |offer: &Offering| pattern.matches_name(&format!("{}{}", offer.prefix, act.tool));
-        if offered.is_some_and(would) {
-            return true;
-        }
-        let names = if self.names.is_empty() { None } else { self.names.get(&key()) };
-        names.is_some_and(|names| names.iter().any(|name| pattern.matches_name(name)))
-    }
-
-    /// Says whether an operation is of a class, or would be if it were offered. For rules and conditions alone: a
-    /// class that nobody gave an operation opens nothing to a role.
-    pub(crate) fn is_of(
-        &self,
-        wanted: ActionClass,
-        act: Act<'_>,
-        class: Option<ActionClass>,
-    ) -> bool {
-        let offered = || self.offers.get(act.adapter_id).and_then(|offer| offer.action_class);
-        class.or_else(offered) == Some(wanted)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Annotation;
+    use crate::config::{Annotation, Effect, Pattern};
 
     const ACT: Act<'_> = Act { adapter_id: "shop", tool: "orders", method: "cancel" };
 
@@ -330,7 +265,7 @@ mod tests {
     }
 
     fn ask(rule: usize) -> Judgement {
-        Judgement::Ask { rule, reason: None }
+        Judgement::Ask { rule: Rule::default_id(rule), reason: None }
     }
 
     #[test]
@@ -348,7 +283,7 @@ mod tests {
         let mut law = law(&[approve]);
         law.rules[1].reason = Some("ask Ada".to_owned());
         let reason = Some("ask Ada".to_owned());
-        assert_eq!(law.judge(None, ACT), Ok(Judgement::Ask { rule: 1, reason }));
+        assert_eq!(law.judge(None, ACT), Ok(Judgement::Ask { rule: "rule-2".to_owned(), reason }));
     }
 
     #[test]

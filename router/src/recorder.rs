@@ -10,11 +10,13 @@ use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line, Payload};
 use crate::id::EventIds;
 use crate::json::Object;
+use crate::request::Step;
 use crate::run::{Illegal, Phase, Run};
+use crate::share::StorageMeter;
 use crate::store;
 use crate::store::{
-    Append, ApprovalChange, Claim, Header, HeldAnswer, Orphan, Progress, Receipt, Status, Store,
-    Ticket,
+    Append, ApprovalChange, Claim, Header, HeldAnswer, HeldArguments, HeldArgumentsChange, Orphan,
+    Progress, Receipt, Status, Store, Ticket,
 };
 
 /// The pen that writes one run.
@@ -30,6 +32,8 @@ pub(crate) struct Recorder {
     claim: Option<Claim>,
     /// The caller, until it was handed over.
     caller: Option<Arc<Caller>>,
+    /// Bytes of all lines.
+    bytes: usize,
     /// Lines that were not handed over yet.
     body: String,
     count: u64,
@@ -37,11 +41,28 @@ pub(crate) struct Recorder {
     approvals: Vec<ApprovalChange>,
     /// Answers of these lines that are held for the caller.
     held: Vec<HeldAnswer>,
+    arguments: HeldOriginal,
     commits: Commits,
     /// What was handed over and is not known to be durable.
     receipts: Vec<Receipt>,
     /// The text of the last time, which most events share with the one before.
     now: (Timestamp, String),
+    /// Charges the caller's token with the bytes that are handed to the store.
+    pub(crate) meter: Option<StorageMeter>,
+    /// Bytes of the body that the meter has counted: the store returned them unwritten.
+    metered: usize,
+}
+
+/// Original plan of a run, if redaction changed it.
+#[derive(Debug, Default)]
+struct HeldOriginal {
+    plan: Option<Arc<Vec<Step>>>,
+    /// A further run may answer a question of this one.
+    is_task: bool,
+    /// The run ends with a question.
+    is_asked: bool,
+    /// True if the store holds it.
+    is_stored: bool,
 }
 
 /// Who makes events durable.
@@ -52,6 +73,18 @@ pub(crate) enum Commits {
     /// The thread of the run, which saves waking up another: it has nothing else to do, or the store is in memory and
     /// there is nothing to wait for.
     Here,
+}
+
+/// Capacity that a recorder keeps after a line that was too large.
+const KEPT_CAPACITY: usize = 64 * 1024;
+
+/// Result of recording an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordFit {
+    /// The event was recorded.
+    Recorded,
+    /// Its line is longer than its room; nothing was changed.
+    TooLarge,
 }
 
 /// A stored log is not one that can be gone on with.
@@ -85,12 +118,16 @@ impl Recorder {
             head: Digest::ZERO,
             claim,
             caller,
+            bytes: 0,
             body: String::with_capacity(4096),
             count: 0,
             approvals: Vec::new(),
             held: Vec::new(),
+            arguments: HeldOriginal::default(),
             commits,
             receipts: Vec::new(),
+            meter: None,
+            metered: 0,
         }
     }
 
@@ -102,6 +139,7 @@ impl Recorder {
             Self::begin(store, (clock, now), Commits::Together, header, (None, None));
         recorder.now.1 = now.to_string();
         recorder.ticket = orphan.ticket.clone();
+        recorder.arguments.is_stored = orphan.held.is_some();
         for line in orphan.log.lines() {
             let seq = recorder.run.events();
             let damaged = || Unfit::Damaged { seq };
@@ -111,6 +149,7 @@ impl Recorder {
             let applied = recorder.run.apply(event.seq, &fact);
             applied.map_err(|source| Unfit::Illegal { seq, source })?;
             recorder.head = recorder.head.chain(line);
+            recorder.bytes += line.len() + 1;
         }
         let kept = &orphan.log.record.progress;
         if (recorder.head, recorder.run.events()) != (kept.head, kept.events) {
@@ -149,10 +188,23 @@ impl Recorder {
         self.ticket.is_placed()
     }
 
+    /// Returns the bytes of all lines of the run.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Writes an event, if it can follow what was before.
     pub(crate) fn record(&mut self, payload: &Payload<'_>) -> Result<(), Illegal> {
+        self.record_within(payload, usize::MAX).map(drop)
+    }
+
+    /// Writes an event if its line has at most `room` bytes.
+    pub(crate) fn record_within(
+        &mut self,
+        payload: &Payload<'_>,
+        room: usize,
+    ) -> Result<RecordFit, Illegal> {
         let seq = self.run.events();
-        self.run.apply(seq.cast_signed(), &payload.fact())?;
         let now = self.clock.now();
         if now != self.now.0 {
             self.now = (now, now.to_string());
@@ -160,13 +212,23 @@ impl Recorder {
         let start = self.body.len();
         let (event_id, run_id) = (self.ids.at(seq), &self.header.run_id);
         Line::write(&mut self.body, &event_id, run_id, seq, &self.now.1, payload);
+        if self.body.len() - start > room {
+            self.body.truncate(start);
+            self.body.shrink_to(KEPT_CAPACITY);
+            return Ok(RecordFit::TooLarge);
+        }
+        if let Err(illegal) = self.run.apply(seq.cast_signed(), &payload.fact()) {
+            self.body.truncate(start);
+            return Err(illegal);
+        }
         let line = &self.body[start..];
         debug_assert!(reads_back(line, payload), "{line}");
+        self.bytes += line.len() + 1;
         self.head = self.head.chain(line);
         self.body.push('\n');
         self.count += 1;
         self.approvals.extend(approval_change(payload, &self.now.1));
-        Ok(())
+        Ok(RecordFit::Recorded)
     }
 
     /// Holds the answer of a step for the caller of the run, encrypted, together with the events that were written
@@ -181,6 +243,50 @@ impl Recorder {
             Ok(held) => self.held.extend(held),
             Err(error) => tracing::warn!(run_id, %error, "cannot hold the answer of a step"),
         }
+    }
+
+    /// Holds the original plan of a run until it ends, encrypted, from the first events on.
+    pub(crate) fn hold_plan(&mut self, plan: Arc<Vec<Step>>, is_task: bool) {
+        self.arguments.plan = Some(plan);
+        self.arguments.is_task = is_task;
+    }
+
+    /// Keeps the held plan of a run that ends with a question: a further run answers it.
+    pub(crate) const fn keep_plan_for_answer(&mut self) {
+        self.arguments.is_asked = true;
+    }
+
+    /// Returns the change of the held plan that belongs to the events that are handed over. A run that begins and ends
+    /// with them needs none.
+    fn arguments_change(&mut self) -> Option<Box<HeldArgumentsChange>> {
+        let terminal = self.run.phase().is_terminal();
+        let HeldOriginal { plan, is_task, is_asked, is_stored } = &mut self.arguments;
+        if plan.is_none() && !*is_stored {
+            return None;
+        }
+        let expires_at = (terminal && *is_asked).then(|| store::answer_expiry(self.clock.now()));
+        let change = match (&*plan, *is_stored) {
+            (_, true) if !terminal => return None,
+            (_, true) => {
+                expires_at.map_or(HeldArgumentsChange::Remove, HeldArgumentsChange::Expire)
+            }
+            (Some(plan), false) if !terminal || *is_asked => {
+                let run_id = self.header.run_id.as_str();
+                let held = self.store.key().and_then(|key| {
+                    HeldArguments::encrypt(key, run_id, plan, *is_task, expires_at)
+                });
+                match held {
+                    Ok(held) => HeldArgumentsChange::Write(held),
+                    Err(error) => {
+                        tracing::error!(run_id, %error, "cannot hold the arguments of a run");
+                        return None;
+                    }
+                }
+            }
+            _ => return None,
+        };
+        *is_stored = true;
+        Some(Box::new(change))
     }
 
     /// Returns the present moment.
@@ -212,7 +318,8 @@ impl Recorder {
         if self.count == 0 {
             return None;
         }
-        Some(Append {
+        let arguments = self.arguments_change();
+        let append = Append {
             ticket: self.ticket.clone(),
             header: Arc::clone(&self.header),
             progress: self.progress(),
@@ -222,8 +329,14 @@ impl Recorder {
             caller: self.caller.take(),
             approvals: std::mem::take(&mut self.approvals),
             held: std::mem::take(&mut self.held),
+            arguments,
             waits: self.run.phase() == Phase::Waiting,
-        })
+        };
+        let metered = std::mem::take(&mut self.metered);
+        if let Some(meter) = &self.meter {
+            meter.charge(append.stored_bytes().saturating_sub(metered));
+        }
+        Some(append)
     }
 
     /// Hands over what is written, without waiting: others can see it soon.
@@ -271,9 +384,13 @@ impl Recorder {
     fn take_back(&mut self, unwritten: store::Unwritten) -> store::Error {
         if let Some(append) = unwritten.append {
             self.body.push_str(&append.body);
+            self.metered += append.stored_bytes();
             self.count += append.count;
             self.approvals.extend(append.approvals);
             self.held.extend(append.held);
+            if let Some(HeldArgumentsChange::Write(_)) = append.arguments.as_deref() {
+                self.arguments.is_stored = false;
+            }
             self.claim = self.claim.take().or(append.claim);
             self.caller = self.caller.take().or(append.caller);
         }

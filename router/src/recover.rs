@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Obstacle, Surroundings};
 use crate::event::Failure;
-use crate::outcome::{Outcome, Recorded};
+use crate::outcome::Outcome;
 use crate::recorder::Recorder;
 use crate::run::Phase;
 use crate::store::{self, Orphan, Status, Store};
@@ -81,26 +81,28 @@ pub(crate) async fn recover(
     if recorder.run().phase() == Phase::Waiting && !orphan.copied {
         return left("it waits for an approval".to_owned());
     }
-    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log), cancelled);
+    let mut execution = Execution::take_up(recorder, orphan, cancelled);
+    execution.charge_caller(around);
     let copied = orphan.copied.then(|| Obstacle {
         why: "it was under way when the store was copied; only the other store knows what became of it"
             .to_owned(),
         in_doubt: true,
+        lost_plan: false,
     });
     let obstacle = copied.or_else(|| execution.obstacle(around));
     let obstacle = match (obstacle, resumable) {
         (None, Resumable::Leave) => return left("it can be resumed".to_owned()),
         (None, Resumable::End) => {
             let why = "its process was gone between two calls".to_owned();
-            Some(Obstacle { why, in_doubt: false })
+            Some(Obstacle { why, in_doubt: false, lost_plan: false })
         }
         (obstacle, _) => obstacle,
     };
     let (carried, how) = match obstacle {
         None => (execution.carry_out(around).await, How::Resumed),
-        Some(Obstacle { why, in_doubt }) => {
-            let failure = Failure::Interrupted { message: why.clone(), in_doubt };
-            (execution.end(Some(failure)).await, How::Ended { why, in_doubt })
+        Some(obstacle) => {
+            let (why, in_doubt) = (obstacle.why.clone(), obstacle.in_doubt);
+            (execution.end(Some(obstacle.failure())).await, How::Ended { why, in_doubt })
         }
     };
     match carried {
@@ -124,7 +126,7 @@ pub(crate) async fn recover(
 pub(crate) async fn cancel(store: &Store, clock: Clock, orphan: &Orphan) -> Result<(), Broken> {
     let recorder = Recorder::resume(store.clone(), clock, orphan)
         .map_err(|unfit| store::Error::Damaged(unfit.to_string()))?;
-    let mut execution = Execution::take_up(recorder, Recorded::read(&orphan.log), Arc::default());
+    let mut execution = Execution::take_up(recorder, orphan, Arc::default());
     let ended = execution.end(Some(Failure::Cancelled)).await;
     if let Err(broken) = &ended {
         drop(abandon(execution, broken));

@@ -1,5 +1,6 @@
 //! The router: takes requests, carries them out, and answers when the record is durable.
 
+mod admission;
 mod answer;
 mod approvals;
 mod carried;
@@ -7,36 +8,42 @@ mod error;
 mod expiry;
 mod held_answer;
 mod live;
+mod misplaced;
 mod named_tools;
 mod options;
 mod places;
 mod recorded;
+mod recorded_outcome;
 mod refusal;
+mod retirement;
+mod run_context;
 mod submission;
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use crate::caller::Caller;
 use crate::clock::Clock;
-use crate::dispatch::{Broken, Cancel, Execution, Origin, RulesInForce, Surroundings};
-use crate::host::{Host, SlotLimits};
-use crate::outcome::{Outcome, Recorded};
+use crate::dispatch::{Broken, Cancel, Execution, Surroundings};
+use crate::offload::{Load, OffloadedRun};
+use crate::outcome::Outcome;
 use crate::recorder::{Commits, Recorder};
 use crate::recover;
 use crate::registry::Registry;
 use crate::run::Phase;
+use crate::share::token_id;
 use crate::store::{self, Claim, Header, Orphan, Status, Store};
 use crate::telemetry;
 
 pub use crate::host::{CallLimits, Occupancy};
 pub use crate::recover::{How, Recovered, Resumable};
+pub use crate::share::{ShareLimits, ShareRefusal};
 pub use answer::response;
 pub use approvals::{Answer, Decided, Decider};
 pub use error::Error;
@@ -49,9 +56,12 @@ use answer::answer;
 use carried::Carried;
 use expiry::Expiry;
 use live::Live;
+use misplaced::refuse_misplaced;
 use places::{Place, Places};
 pub(crate) use recorded::stored_key;
 use recorded::{claim, redact};
+use retirement::retire;
+use run_context::surroundings;
 
 /// Threads that carry out calls which block, for all adapters together.
 const BLOCKING_THREADS: usize = 512;
@@ -87,9 +97,11 @@ impl Router {
     /// Makes a router of a store and adapters.
     ///
     /// # Errors
-    /// When the default adapter is not registered, or there are no threads.
+    /// When the default adapter is not registered, the workspace of an envoy overlaps with the store or the evidence, or
+    /// there are no threads.
     pub fn new(store: Store, registry: Registry, options: Options) -> Result<Self, Error> {
         registry.get_default()?;
+        refuse_misplaced(&store, &registry, &options)?;
         let Options { clock, threads, runs_in_flight, .. } = options;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         if let Some(threads) = threads {
@@ -102,11 +114,12 @@ impl Router {
             .build()
             .map_err(|error| Error::Threads(error.to_string()))?;
         let around = surroundings(runtime.handle(), registry, options, None);
+        let ledger = Arc::clone(&around.ledger);
         let inner = Inner {
             store,
             clock,
             around: RwLock::new(Arc::new(around)),
-            places: Places::new(runs_in_flight),
+            places: Places::new(runs_in_flight, ledger),
             live: Mutex::default(),
             expire: Expiry::default(),
             runtime: Some(runtime),
@@ -131,9 +144,11 @@ impl Router {
     /// and the threads stay.
     ///
     /// # Errors
-    /// When the default adapter is not registered. Then nothing was changed.
+    /// When the default adapter is not registered, or the workspace of an envoy overlaps with the store or the evidence.
+    /// Then nothing was changed.
     pub fn replace(&self, registry: Registry, options: Options) -> Result<(), Error> {
         registry.get_default()?;
+        refuse_misplaced(&self.inner.store, &registry, &options)?;
         let Some(runtime) = &self.inner.runtime else { return Ok(()) };
         let limit = options.runs_in_flight;
         let before = self.inner.around();
@@ -171,15 +186,16 @@ impl Router {
     /// See [`Error`]. An operational error of an adapter is none: the outcome tells it.
     pub async fn run(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
         let submission = request.into();
-        let place = self.inner.enter()?;
+        let place = self.inner.enter(&submission)?;
         let span = submission.span();
         // In memory there is nothing to wait for.
         let commits = match self.inner.store.path() {
             Some(_) => Commits::Together,
             None => Commits::Here,
         };
+        let load = submission.load();
         let run = Arc::clone(&self.inner).run(submission, place, commits, None);
-        Carried::new(&self.inner, run).within(span).await
+        Carried::new(&self.inner, run).within(span).loaded(load).await
     }
 
     /// Takes a request, and returns as soon as it is on disk and before anything is called. The run goes on
@@ -189,12 +205,14 @@ impl Router {
     /// As [`run`](Self::run), for what is known by then.
     pub async fn accept(&self, request: impl Into<Submission>) -> Result<Accepted, Error> {
         let submission = request.into();
-        let place = self.inner.enter()?;
+        let place = self.inner.enter(&submission)?;
         let Some(runtime) = &self.inner.runtime else { return Err(closed()) };
         let (accepted, told) = oneshot::channel();
         let (run_id, span) = (submission.run_id.clone(), submission.span());
+        let load = submission.load();
         let run = Arc::clone(&self.inner);
-        let run = run.run(submission, place, Commits::Together, Some(accepted)).instrument(span);
+        let run = run.run(submission, place, Commits::Together, Some(accepted));
+        let run = OffloadedRun::new(run, load).instrument(span);
         let mut run = UnderWay { run_id, task: runtime.spawn(run) };
         match told.await {
             Ok(()) => Ok(Accepted::UnderWay(run)),
@@ -207,8 +225,9 @@ impl Router {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_blocking(&self, request: impl Into<Submission>) -> Result<Outcome, Error> {
-        let place = self.inner.enter()?;
-        self.wait(Arc::clone(&self.inner).run(request.into(), place, Commits::Here, None))
+        let submission = request.into();
+        let place = self.inner.enter(&submission)?;
+        self.wait(Arc::clone(&self.inner).run(submission, place, Commits::Here, None))
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -241,13 +260,16 @@ impl Router {
                 .into_iter()
                 .map(|orphan| {
                     let inner = Arc::clone(&inner);
-                    tokio::spawn(async move {
+                    let run = async move {
                         // They have their turn among all others.
-                        let place = inner.places.wait().await;
+                        let caller = admission::caller_of(&orphan);
+                        let place = inner.places.wait(token_id(caller.as_ref())).await;
                         let recovered = inner.recover(&orphan, resumable).await;
                         drop(place);
                         recovered
-                    })
+                    };
+                    // The size of its record is not known.
+                    tokio::spawn(OffloadedRun::new(run, Load::Heavy))
                 })
                 .collect();
             let mut recovered = Vec::with_capacity(tasks.len());
@@ -272,10 +294,6 @@ impl Router {
 }
 
 impl Inner {
-    fn enter(&self) -> Result<Place, Error> {
-        self.places.take().ok_or_else(|| Error::Busy { limit: self.places.limit() })
-    }
-
     fn around(&self) -> Arc<Surroundings> {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -287,9 +305,10 @@ impl Inner {
         commits: Commits,
         accepted: Option<oneshot::Sender<()>>,
     ) -> Result<Outcome, Error> {
-        let Submission { mut request, run_id, caller, trace, cancel, held, listener } = submission;
+        let (mut request, run_id, cancel, held, origin) = submission.into_parts(accepted);
+        let caller = origin.caller.clone();
         let around = self.around();
-        let mut redacted = redact(&around.secrets, &request);
+        let mut redacted = redact(&around.secrets, &request, &self.store)?;
         let claim = request
             .idempotency_key()
             .map(|key| claim(key, caller.as_deref(), &request, &redacted, &self.store));
@@ -300,6 +319,7 @@ impl Inner {
             return Ok(outcome);
         }
         named_tools::resolve(&around.law, &mut request, &mut redacted);
+        admission::refuse_full_queue(&around, &request, caller.as_deref())?;
         let goal = redacted.request.as_ref().and_then(|request| request.get("goal")?.as_str());
         let now = self.clock.now();
         let header = Arc::new(Header {
@@ -311,17 +331,16 @@ impl Inner {
         let live = Live::enter(&self, &header, &cancel, caller.as_ref());
         let store = self.store.clone();
         let first = (claim.clone(), caller.clone());
-        let recorder =
+        let mut recorder =
             Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), first);
+        recorder.meter = place.meter();
         let (begun, mode) = (Instant::now(), request.mode().name());
-        let asked_by = caller.clone();
-        let origin = Origin { caller, stranger: false, trace, accepted, listener };
         let mut execution =
             Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
         let answer = match execution.carry_out(&around).await {
             Ok(()) => answer(execution.into_outcome()),
             // What is rare stands beside the future of a run: every run is as large as its largest part.
-            Err(broken) => Box::pin(self.mend(execution, broken, claim, asked_by.as_deref())).await,
+            Err(broken) => Box::pin(self.mend(execution, broken, claim, caller.as_deref())).await,
         };
         let waits = answer.as_ref().is_ok_and(|outcome| outcome.waiting.is_some());
         let status = answer.as_ref().map(|outcome| outcome.status.name());
@@ -338,20 +357,12 @@ impl Inner {
         if waits {
             Box::pin(self.parked(&header.run_id, &cancel)).await;
             if cancel.is_asked() {
-                let outcome = Box::pin(self.read_back(header.run_id.clone())).await?;
-                return Box::pin(self.restored(outcome, asked_by.as_deref(), HeldRetention::Keep))
+                let outcome = Box::pin(self.read_back(&header.run_id)).await?;
+                return Box::pin(self.restored(outcome, caller.as_deref(), HeldRetention::Keep))
                     .await;
             }
         }
         answer
-    }
-
-    /// Answers from the record of a run.
-    async fn read_back(&self, run_id: String) -> Result<Outcome, Error> {
-        match self.ask(move |store| store.log(&run_id)).await? {
-            Some(log) => answer(Outcome::of_log(&log)),
-            None => Err(Error::Store(store::Error::Closed)),
-        }
     }
 
     /// Answers for a run that could not be carried through.
@@ -389,7 +400,7 @@ impl Inner {
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
         let cancel = Arc::new(Cancel::default());
         let header = Arc::new(orphan.log.record.header.clone());
-        let caller = Recorded::read(&orphan.log).caller.as_ref().and_then(Caller::read);
+        let caller = admission::caller_of(orphan);
         let live = Live::enter(self, &header, &cancel, caller.map(Arc::new).as_ref());
         let around = self.around();
         let cancelled = Arc::clone(&cancel);
@@ -444,9 +455,8 @@ impl Inner {
         if let Some(orphan) = orphan {
             self.recover(&orphan, Resumable::Resume).await;
         }
-        let log = self.ask(move |store| store.log(&run_id)).await?;
-        let Some(log) = log else { return Ok(None) };
-        let outcome = self.restored(Outcome::of_log(&log), caller, HeldRetention::Keep).await?;
+        let Some(outcome) = self.recorded_outcome(&run_id, caller).await? else { return Ok(None) };
+        let outcome = self.restored(outcome, caller, HeldRetention::Keep).await?;
         answer(outcome).map(Some)
     }
 }
@@ -454,47 +464,3 @@ impl Inner {
 fn closed() -> Error {
     Error::Threads("the router is closed".to_owned())
 }
-
-fn surroundings(
-    runtime: &Handle,
-    registry: Registry,
-    options: Options,
-    before: Option<&Surroundings>,
-) -> Surroundings {
-    let Options { calls, adapter_calls, runs_in_flight, secrets, law, metrics, .. } = options;
-    let Options { witness, listeners, desks, keeper, caller_check, .. } = options;
-    let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
-    let limits = SlotLimits { all, own, in_flight, metrics: &metrics };
-    let host = Host::new(runtime.clone(), &registry, limits, before.map(|before| &*before.host));
-    let law = Arc::new(law);
-    let (rules, rules_version) = match before {
-        None => (Arc::new(RulesInForce::new(&law, &secrets)), 0),
-        Some(before) => (Arc::clone(&before.rules), before.rules.replace(&law, &secrets)),
-    };
-    Surroundings {
-        registry: Arc::new(registry),
-        secrets,
-        law,
-        rules,
-        rules_version,
-        caller_check,
-        metrics,
-        witness,
-        listeners,
-        desks,
-        host: Arc::new(host),
-        keeper,
-    }
-}
-
-/// Lets go of adapters that were replaced when no run uses them any more, on a thread that may wait for
-/// what they do at their end.
-async fn retire(before: Arc<Surroundings>) {
-    while Arc::strong_count(&before) > 1 {
-        tokio::time::sleep(RETIRING).await;
-    }
-    drop(tokio::task::spawn_blocking(move || drop(before)));
-}
-
-/// How often it is seen whether replaced adapters are still in use.
-const RETIRING: Duration = Duration::from_millis(100);

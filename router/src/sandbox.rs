@@ -18,6 +18,7 @@
 //! kernel cannot do is reported, not hidden.
 
 mod calls;
+mod file_change;
 mod files;
 mod notify;
 mod sys;
@@ -35,12 +36,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::grant::{Feature, Grants};
+pub(crate) use file_change::{ChangeKind, ChangeTarget, FileChange};
 use files::Connects;
-pub(crate) use notify::{Listener, Notice, Target, nowhere, probe};
+pub(crate) use notify::{Listener, Notice, NoticeKind, Target, nowhere, probe};
 #[cfg(test)]
 pub(crate) use notify::{MARK, hostile, listen};
 pub(crate) use sys::{
-    Code, close_inherited_descriptors, fork, heed_all_signals, heed_children, signal_handlers,
+    Code, close_inherited_descriptors, fork, group_of, heed_all_signals, heed_children, session_of,
+    set_up_allocator, share_descriptors, signal_handlers,
 };
 
 /// What a dry run may use.
@@ -85,7 +88,7 @@ pub(crate) struct Profile {
     pub(crate) grants: Grants,
     /// A directory in which it works, by paths that lead nowhere else.
     pub(crate) workspace: Option<Workspace>,
-    /// Whether it may change modes and times of files.
+    /// Handling of changes to modes and times.
     pub(crate) metadata: Metadata,
     /// How many processes it may have, itself among them. Somebody outside lets each begin or not; without this, nobody
     /// is asked.
@@ -115,16 +118,16 @@ pub(crate) enum Metadata {
     /// Nowhere.
     #[default]
     Denied,
-    /// Wherever its user may.
-    Unconfined,
+    /// In the places that may be written: the router changes them there, on descriptors of its own.
+    Mediated,
 }
 
 impl Metadata {
-    /// Returns the name, as evidence tells it.
+    /// Returns the name that evidence records.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Denied => "denied",
-            Self::Unconfined => "unconfined",
+            Self::Mediated => "mediated",
         }
     }
 }
@@ -155,7 +158,9 @@ impl Profile {
 
     /// Says whether somebody outside is asked about some of its calls.
     fn asks(&self) -> bool {
-        !self.grants.connect.is_empty() || self.processes.is_some()
+        !self.grants.connect.is_empty()
+            || self.processes.is_some()
+            || self.metadata == Metadata::Mediated
     }
 
     /// Returns what is missing and may not be: with any of it, no foreign code is to be opened.

@@ -9,6 +9,7 @@
 mod decoding;
 mod error;
 mod known;
+mod matcher;
 mod needle;
 mod redact;
 mod settings;

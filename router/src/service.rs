@@ -2,7 +2,7 @@
 
 mod approvals;
 mod catalogues;
-mod counted;
+mod connections;
 mod error;
 mod incidents;
 mod own;
@@ -11,40 +11,46 @@ mod process;
 mod refusals;
 mod reload;
 mod standing;
+mod streams;
 mod tokens;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 
 use crate::access::rate::{Buckets, Rate};
 use crate::access::{self, Bearer, Denial, TokenBook};
 use crate::app::{Absent, App};
 use crate::audit::Audit;
+use crate::budget::MemoryBudget;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{Environment, Recover};
 use crate::json::{Object, Value};
 use crate::metrics::{Gauges, Metrics};
 use crate::router::{Resumable, Router};
+use crate::share::{self, FairPermit, FairPool};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 
 pub use catalogues::Changes;
-pub use counted::Counted;
+pub use connections::{BusyConnection, ConnectionHandle, OpenConnection};
 pub use error::Error;
 pub use permissions::LastReload;
 pub use reload::Reloaded;
 pub use standing::Standing;
+pub use streams::{OpenStream, StreamRefusal};
 pub use watch::watch;
 
 use crate::files::{Mark, mark};
 use catalogues::Crier;
+use connections::Connections;
 use process::process;
+use streams::Streams;
 
 /// The file with the text of the first token, in the data directory.
 pub const FIRST_TOKEN: &str = "admin.token";
@@ -86,9 +92,9 @@ struct Inner {
     seen: Mutex<Mark>,
     crier: Crier,
     examinations: Semaphore,
-    turns: Arc<Semaphore>,
-    connections: AtomicUsize,
-    streams: AtomicUsize,
+    turns: FairPool,
+    connections: Connections,
+    streams: Streams,
     /// Tells how many sessions of MCP clients are open; the endpoint knows.
     sessions: OnceLock<CountSessions>,
     draining: AtomicBool,
@@ -120,6 +126,9 @@ impl Service {
         let seen = app.config().source.as_deref().and_then(mark);
         let router = app.router(Absent::Create)?;
         let store = app.store(Absent::Create)?;
+        if let Err(error) = router.restore_usage() {
+            tracing::warn!(%error, "cannot read how much each token stored within the last hour");
+        }
         let clock = Clock::System;
         let audit = Audit::start(store.clone(), clock, app.secrets()?)?;
         let tokens = match tokens {
@@ -158,9 +167,9 @@ impl Service {
             seen: Mutex::new(seen),
             crier: Crier::default(),
             examinations: Semaphore::new(EXAMINATIONS),
-            turns: Arc::new(Semaphore::new(TURNS)),
-            connections: AtomicUsize::new(0),
-            streams: AtomicUsize::new(0),
+            turns: FairPool::new(TURNS, usize::MAX),
+            connections: Connections::default(),
+            streams: Streams::default(),
             sessions: OnceLock::new(),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
@@ -203,6 +212,12 @@ impl Service {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// Returns the memory budget.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryBudget {
+        self.inner.app.memory()
     }
 
     /// Returns what is counted and measured.
@@ -359,23 +374,12 @@ impl Service {
         self.inner.examinations.try_acquire().ok()
     }
 
-    /// Waits for a turn among the questions that block a thread and may take memory.
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.inner.turns).acquire_owned().await.ok()
-    }
-
-    /// Counts a connection for as long as the value is kept; none if there are too many.
-    #[must_use]
-    pub fn connection(&self) -> Option<Counted> {
-        let limit = self.standing().server.connections;
-        Counted::enter(&self.inner, |inner| &inner.connections, limit)
-    }
-
-    /// Counts an event stream for as long as the value is kept; none if there are too many.
-    #[must_use]
-    pub fn stream(&self) -> Option<Counted> {
-        let limit = self.standing().server.streams;
-        Counted::enter(&self.inner, |inner| &inner.streams, limit)
+    /// Waits for a turn among the requests that block a thread and may take memory. Tokens have their turns round robin.
+    pub(crate) async fn turn(&self, caller: Option<&Caller>) -> FairPermit {
+        match self.inner.turns.try_acquire() {
+            Some(turn) => turn,
+            None => self.inner.turns.join(share::token_id(caller)).await,
+        }
     }
 
     /// Names who knows how many sessions of MCP clients are open. Only the first one counts.
@@ -392,7 +396,7 @@ impl Service {
     /// Returns how many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.inner.connections.load(Ordering::Relaxed)
+        self.inner.connections.count()
     }
 
     /// Returns the state of the daemon at this moment.
@@ -405,7 +409,9 @@ impl Service {
             // A store that cannot be read is told of by other signs.
             approvals_open: self.router().store().approvals_open().unwrap_or_default(),
             connections: self.connections() as u64,
-            streams: self.inner.streams.load(Ordering::Relaxed) as u64,
+            streams: self.inner.streams.count() as u64,
+            memory_reserved: self.memory().used() as u64,
+            memory_limit: self.memory().limit() as u64,
             mcp_sessions: self.inner.sessions.get().map_or(0, |count| count() as u64),
             adapters: self.router().registry().adapters().count() as u64,
             of_workers: incidents::gauges(&self.router().registry()),

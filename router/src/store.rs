@@ -12,21 +12,30 @@ mod backup;
 mod chain;
 mod check;
 mod error;
+mod gathered;
 mod held_answer;
+mod held_arguments;
 mod identity;
 mod import;
 mod key;
+mod large_appends;
+mod listing;
+mod memory_limit;
 mod open;
 mod orphan;
 mod owner;
+mod pages;
 mod python;
 mod reader;
+mod receipt;
 mod record;
 mod rows;
 mod run_records;
+mod scan;
 mod schema;
 mod seals;
 mod takeover;
+mod token_usage;
 mod visible;
 mod writer;
 
@@ -38,6 +47,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::digest::Digest;
 use crate::metrics::Metrics;
+use memory_limit::MemoryLimit;
 use owner::Owner;
 use schema::Layout;
 use writer::Writer;
@@ -48,18 +58,24 @@ pub use backup::{backup, restore};
 pub use check::{Finding, Health};
 pub use error::Error;
 pub use held_answer::HeldAnswer;
+pub use held_arguments::{HeldArguments, HeldArgumentsChange, forget_key};
+pub(crate) use held_arguments::{HeldPlan, answer_expiry};
 pub use identity::{Adoption, adopt};
 pub use import::{Conflict, Imported, NewRun, Replaced};
 pub use key::StoreKey;
+pub use listing::{Counted, Filter, Listed, Listing};
 pub use orphan::Orphan;
 pub use owner::{Identity, Life};
+pub use pages::{PageCursor, RecordSize};
+pub use receipt::Receipt;
 pub use record::{
     Append, ApprovalChange, Claim, Header, Log, Progress, RunRecord, Status, Tail, Ticket,
 };
+pub use scan::{EventVisitor, ScanReport};
 pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
 pub use visible::VisibleRuns;
-pub use writer::{Receipt, Unwritten, Work};
+pub use writer::{Unwritten, Work};
 
 /// At most so many appends share a commit; beyond it waiting costs more than the commit.
 const MAX_BATCH: usize = 1024;
@@ -67,6 +83,8 @@ const MAX_BATCH: usize = 1024;
 const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
 /// How long another process may hold the lock, by default.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a store in memory, by default.
+const MEMORY_BYTES: usize = 256 * 1024 * 1024;
 /// Connections that are kept for the next reader.
 const MAX_IDLE_READERS: usize = 8;
 
@@ -87,7 +105,7 @@ struct Shared {
     file: Option<(u64, u64)>,
     layout: Layout,
     busy: Duration,
-    key: OnceLock<StoreKey>,
+    key: OnceLock<Arc<StoreKey>>,
 }
 
 /// How a store works.
@@ -97,86 +115,21 @@ pub struct Options {
     pub busy: Duration,
     /// Where commits are counted.
     pub metrics: Metrics,
+    /// The secret key; without one, the key file beside the store.
+    pub key: Option<Arc<StoreKey>>,
+    /// Bytes of a store in memory; beyond them, the oldest runs that ended are removed.
+    pub memory_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { busy: BUSY_TIMEOUT, metrics: Metrics::default() }
-    }
-}
-
-/// Which runs to list.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    /// Only this run.
-    pub run_id: Option<String>,
-    /// Only runs of this status.
-    pub status: Option<Status>,
-    /// Only runs whose creation time, as text, is not less.
-    pub since: Option<String>,
-    /// Only runs that the caller sees.
-    pub visible: VisibleRuns,
-    /// At most so many.
-    pub limit: usize,
-    /// Without the first so many.
-    pub offset: usize,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        let visible = VisibleRuns::All;
-        Self { run_id: None, status: None, since: None, visible, limit: 50, offset: 0 }
-    }
-}
-
-impl Filter {
-    fn admits(&self, record: &RunRecord) -> bool {
-        self.status.is_none_or(|status| record.progress.status == status)
-            && self.since.as_ref().is_none_or(|since| record.header.created_at >= *since)
-    }
-}
-
-/// How many runs there are by status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// All of them.
-    pub total: u64,
-    /// Those that are carried out.
-    pub running: u64,
-    /// Those that ended well.
-    pub completed: u64,
-    /// Those that ended badly.
-    pub failed: u64,
-}
-
-impl Counted {
-    fn add(&mut self, status: Option<Status>, runs: u64) {
-        match status {
-            Some(Status::Running) => self.running += runs,
-            Some(Status::Completed) => self.completed += runs,
-            Some(Status::Failed) => self.failed += runs,
-            None => return,
+        Self {
+            busy: BUSY_TIMEOUT,
+            metrics: Metrics::default(),
+            key: None,
+            memory_bytes: MEMORY_BYTES,
         }
-        self.total = self.total.saturating_add(runs);
     }
-}
-
-/// A page of runs.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// The runs, the newest first.
-    pub runs: Vec<Listed>,
-    /// How many there are without the page's limits.
-    pub counted: Counted,
-}
-
-/// A run in a list.
-#[derive(Clone, Debug)]
-pub struct Listed {
-    /// The run.
-    pub record: RunRecord,
-    /// Its events, where the store keeps no summary of them.
-    pub log: Option<Log>,
 }
 
 impl Store {
@@ -193,11 +146,13 @@ impl Store {
     /// # Errors
     /// When the file cannot be used.
     pub fn open_with(path: &Path, options: Options) -> Result<Self, Error> {
-        let Options { busy, metrics } = options;
+        let Options { busy, metrics, key, memory_bytes } = options;
         loop {
+            let (metrics, key) = (metrics.clone(), key.clone());
+            let options = Options { busy, metrics, key, memory_bytes };
             let (connection, file) = open::writer(path)?;
             let real = Some(open::real(path));
-            let store = Self::begin(connection, real, busy, metrics.clone());
+            let store = Self::begin(connection, real, options);
             // While it waited for its turn, a backup may have been restored in its place.
             if open::file(path) == file || !matches!(store, Ok(_) | Err(Error::Moved(_))) {
                 return store;
@@ -218,16 +173,16 @@ impl Store {
     /// # Errors
     /// When there is no memory or no thread.
     pub fn in_memory_with(options: Options) -> Result<Self, Error> {
-        let Options { busy, metrics } = options;
-        Self::begin(Connection::open_in_memory()?, None, busy, metrics)
+        Self::begin(Connection::open_in_memory()?, None, options)
     }
 
     fn begin(
         mut connection: Connection,
         path: Option<PathBuf>,
-        busy: Duration,
-        metrics: Metrics,
+        options: Options,
     ) -> Result<Self, Error> {
+        let Options { busy, metrics, key, memory_bytes } = options;
+        let limit = path.is_none().then(|| MemoryLimit::new(memory_bytes));
         let shown = path.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
         connection.busy_timeout(busy)?;
         let layout = open::layout(&connection, &shown)?;
@@ -241,14 +196,19 @@ impl Store {
         if let (Some(path), Layout::Ours(_)) = (&path, layout) {
             identity::verify(&connection, path)?;
         }
+        let key = match (key, &path) {
+            (None, Some(path)) => StoreKey::find(path)?.map(Arc::new),
+            (key, _) => key,
+        };
         open::prepare(&connection, &shown, busy)?;
         let owner = Owner::register(path.as_deref())?;
         let owner_no = open::adopt(&mut connection, &shown, path.as_deref(), &owner.identity)?;
-        if path.is_none() {
-            schema::unguard(&connection)?;
+        match &path {
+            Some(path) => held_arguments::require_key(&connection, path, key.as_deref())?,
+            None => schema::unguard(&connection)?,
         }
         connection.set_prepared_statement_cache_capacity(32);
-        let writer = Writer::start(connection, owner_no, metrics)?;
+        let writer = Writer::start(connection, owner_no, (metrics, limit))?;
         let shared = Shared {
             writer: Some(writer),
             owner: Some(owner),
@@ -257,7 +217,7 @@ impl Store {
             path,
             layout: Layout::Ours(schema::VERSION),
             busy,
-            key: OnceLock::new(),
+            key: key.map_or_else(OnceLock::new, OnceLock::from),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -340,6 +300,12 @@ impl Store {
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.shared.writer.as_ref().is_some_and(Writer::is_failing)
+    }
+
+    /// Returns whether a store in memory has no room for new runs.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.shared.writer.as_ref().is_some_and(Writer::is_full)
     }
 
     /// Says whether the file was moved, removed or replaced while it is open: what is written now is not

@@ -16,6 +16,7 @@ pub use boundary::OfferingAdapter;
 pub use definition::{Definition, HintTrust};
 pub use offer::{Offered, Offers};
 pub use registered::Local;
+pub(crate) use registered::registered_operation;
 
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};

@@ -65,8 +65,17 @@ impl Daemon {
 
     /// Returns the memory that it takes.
     pub fn resident_mb(&self) -> f64 {
+        self.status_mb("VmRSS:")
+    }
+
+    /// Returns the most memory that it took.
+    pub fn peak_mb(&self) -> f64 {
+        self.status_mb("VmHWM:")
+    }
+
+    fn status_mb(&self, name: &str) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
     }
 }

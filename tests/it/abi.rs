@@ -58,7 +58,7 @@ fn probes_are_valid_adapters() {
     let mut records = nexus_router::Loader::factories(&file).unwrap();
     // What this one declares is its configuration's business, so it has no manifest.
     records.retain(|record| record.factory != "fake");
-    assert_eq!(records.len(), 9);
+    assert_eq!(records.len(), 10);
     for record in records {
         let factory_ref = format!("probe_adapters:{}", record.factory);
         let config = json!({});

@@ -27,6 +27,8 @@ const ENOENT: i64 = 2;
 const EBADF: i64 = 9;
 const EACCES: i64 = 13;
 const EXDEV: i64 = 18;
+const ENOSYS: i64 = 38;
+const EOPNOTSUPP: i64 = 95;
 
 /// An adapter with grants, a file that it is not granted, and a directory that it may be.
 struct Stage {

@@ -2,6 +2,7 @@
 
 mod callers;
 mod concurrency;
+mod large;
 mod paths;
 pub mod recovery;
 mod scenarios;

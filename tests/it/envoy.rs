@@ -8,7 +8,10 @@ mod elsewhere;
 mod escapes;
 mod hostile;
 mod lacking;
+mod limits;
+mod metadata;
 mod network;
+mod placement;
 mod refused;
 
 use std::path::{Path, PathBuf};
@@ -22,12 +25,14 @@ use crate::support::{Run, World, built_directory};
 /// An envoy with a workspace, a store, and files outside that it must not touch.
 struct Stage {
     world: World,
+    /// More programs that are granted.
+    programs: Option<tempfile::TempDir>,
 }
 
 impl Stage {
     /// Makes a stage whose envoy has these settings and grants besides its workspace and a shell.
     fn new(settings: &str, grants: &str) -> Self {
-        let stage = Self { world: World::new() };
+        let stage = Self { world: World::new(), programs: None };
         for directory in ["workspace", "outside"] {
             std::fs::create_dir(stage.world.path(directory)).unwrap();
         }

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -188,7 +189,11 @@ fn health_looks_at_the_certificate() {
     let world = World::new();
     let files = workspace().join("adapters/http/tests/tls");
     let file = |name: &str| files.join(name).to_str().unwrap().to_owned();
-    let (certificate, key, ca) = (file("server.pem"), file("server.key.pem"), file("ca.pem"));
+    let (certificate, ca) = (file("server.pem"), file("ca.pem"));
+    let key = world.path("server.key.pem");
+    std::fs::copy(file("server.key.pem"), &key).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let key = key.to_str().unwrap().to_owned();
     let environment = [
         ("NEXUS_ROUTER__LISTENERS__0__TLS_CERT", certificate.as_str()),
         ("NEXUS_ROUTER__LISTENERS__0__TLS_KEY", key.as_str()),

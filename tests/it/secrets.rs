@@ -1,5 +1,6 @@
 //! Secrets in arguments: they resolve only in the calls that the operator bound them to, on every path.
 
+mod binding;
 mod lasting;
 mod paths;
 

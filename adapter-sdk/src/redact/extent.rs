@@ -81,6 +81,28 @@ impl<'a> Extent<'a> {
         end
     }
 
+    /// Returns the start of the word that holds the byte before or at `at`, not before `from`.
+    pub(super) fn word_start(self, at: usize, from: usize) -> usize {
+        let bytes = &self.text.as_bytes()[from..at];
+        let mut start = bytes.len();
+        loop {
+            start -= bytes[..start].iter().rev().take_while(|byte| is_word(**byte)).count();
+            match bytes[..start] {
+                [.., before, b'.' | b'-'] if is_word(before) => start -= 1,
+                _ => return from + start,
+            }
+        }
+    }
+
+    /// Returns whether no word that begins at `from` or later holds the byte before `at`. Takes constant time.
+    pub(super) fn starts_word(self, at: usize, from: usize) -> bool {
+        match &self.text.as_bytes()[from..at] {
+            [.., before, b'.' | b'-'] => !is_word(*before),
+            [.., last] => !is_word(*last),
+            [] => true,
+        }
+    }
+
     /// Returns where a phrase begins whose last word begins at `from`: at most two words earlier.
     pub(super) fn phrase_start(self, from: usize) -> usize {
         let mut start = from;
@@ -275,17 +297,19 @@ impl<'a> Extent<'a> {
         let name = at + self.quote(at).map_or(0, Quote::len);
         let word = self.run_end(name, |byte| byte == b'-');
         let end = self.word_end(word);
-        if key::class(&self.text[word..end]) == Class::Plain {
+        if end == word {
             return None;
         }
+        let is_secret = || key::class(&self.text[word..end]) != Class::Plain;
         if let Some(separator) = self.separator(end) {
-            return Some((word, separator.value, self.is_header(word, end, &separator)));
+            let is_header = || self.is_header(word, end, &separator);
+            return is_secret().then(|| (word, separator.value, is_header()));
         }
         let value = self.blanks_end(end);
-        (value > end && word > name + 1).then_some((word, value, false))
+        (value > end && word > name + 1 && is_secret()).then_some((word, value, false))
     }
 
-    /// Says whether a key is a header whose value reaches to the end of the line.
+    /// Returns whether a key is a header whose value reaches to the end of the line.
     pub(super) fn is_header(self, start: usize, end: usize, separator: &Separator) -> bool {
         let name = &self.text[start..end];
         separator.quote.is_none()
@@ -293,7 +317,7 @@ impl<'a> Extent<'a> {
             && ["authorization", "cookie", "cookies"].iter().any(|it| ends_with(name, it))
     }
 
-    /// Says whether nothing of a value can follow after one of its quoted or bracketed parts.
+    /// Returns whether nothing of a value can follow after one of its quoted or bracketed parts.
     fn stops(self, at: usize, in_url: bool) -> bool {
         let quote = self.run_end(at, |byte| byte == b'\\');
         self.byte(at).is_none_or(|byte| {
@@ -303,7 +327,7 @@ impl<'a> Extent<'a> {
         }) || self.closes(quote)
     }
 
-    /// Says whether a quote stands here that ends what is around it: nothing that could be inside
+    /// Returns whether a quote stands here that ends what is around it: nothing that could be inside
     /// follows.
     fn closes(self, at: usize) -> bool {
         self.byte(at).is_some_and(|byte| b"\"'`".contains(&byte))
@@ -313,18 +337,18 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// Says whether a name ends so, in whatever case.
+/// Returns whether a name ends with a text, ignoring case.
 pub(super) fn ends_with(name: &str, end: &str) -> bool {
     let start = name.len().checked_sub(end.len());
     start.and_then(|start| name.get(start..)).is_some_and(|it| it.eq_ignore_ascii_case(end))
 }
 
-/// Says whether a byte belongs to a word.
+/// Returns whether a byte belongs to a word.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'%'
 }
 
-/// Says whether a text is a number, a boolean or null.
+/// Returns whether a text is a number, a boolean or null.
 pub(super) fn is_literal(text: &str) -> bool {
     let number = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     matches!(text, "true" | "false" | "null" | "True" | "False" | "None")

@@ -5,11 +5,11 @@
 use super::token::{FORMED, ISSUED, SHORTEST};
 
 /// Every secret key holds one of these, in whatever case.
-const STEMS: &[&str] =
+pub(super) const STEMS: &[&str] =
     &["pass", "pwd", "secret", "token", "cookie", "cred", "auth", "key", "jwt", "bearer", "sig"];
 
 /// Words before credentials.
-const SCHEMES: &[&str] = &["basic", "bearer"];
+pub(super) const SCHEMES: &[&str] = &["basic", "bearer"];
 
 /// Stands between a key and its value.
 const SIGN: u8 = 1;

@@ -1,5 +1,7 @@
 //! The contracts that adapters keep and the tools that are registered, as they stand on disk.
 
+mod policy_file;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

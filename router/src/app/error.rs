@@ -1,14 +1,14 @@
 //! Why a shell gets no answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::bundle::Place;
 use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
 use crate::{
-    bundle, code, evidence, interface, notary, register, registry, request, router, seal, secret,
-    signal, store, takeover, toolspec,
+    bundle, code, config, evidence, interface, notary, register, registry, request, router, seal,
+    secret, signal, store, takeover, toolspec,
 };
 
 /// Why there is no answer.
@@ -38,6 +38,9 @@ pub enum Error {
     /// A tool names an adapter that is not there.
     #[error(transparent)]
     ToolSpec(#[from] toolspec::Error),
+    /// The configuration does not fit its adapters.
+    #[error(transparent)]
+    Config(Box<config::Error>),
     /// A secret cannot be used.
     #[error("{place}")]
     Secret {
@@ -99,6 +102,22 @@ pub enum Error {
     /// There is no place for a store.
     #[error("there is no place for the store: neither XDG_STATE_HOME nor HOME is set")]
     NoPlace,
+    /// A workspace overlaps with the router's own files.
+    #[error(
+        "{}adapter '{adapter_id}': workspace {} {overlap}",
+        in_file(file.as_deref()),
+        workspace.display()
+    )]
+    Misplaced {
+        /// The configuration file.
+        file: Option<PathBuf>,
+        /// The adapter.
+        adapter_id: String,
+        /// The workspace.
+        workspace: PathBuf,
+        /// The own file.
+        overlap: String,
+    },
     /// There is no such tool.
     #[error("there is no tool '{id}'")]
     UnknownTool {
@@ -166,6 +185,11 @@ impl From<bundle::Error> for Error {
     }
 }
 
+/// Returns the beginning of a message about a file.
+fn in_file(file: Option<&Path>) -> String {
+    file.map(|file| format!("{}: ", file.display())).unwrap_or_default()
+}
+
 /// Tells the first finding, and how many more there are.
 fn first(findings: &[(String, Finding)]) -> String {
     let Some((file, finding)) = findings.first() else { return String::new() };
@@ -200,6 +224,7 @@ impl Error {
             Self::Load(error) => error.reason().code(),
             Self::Registry(error) => error.code(),
             Self::ToolSpec(error) => error.code(),
+            Self::Config(error) => error.code(),
             Self::Secret { source, .. } => source.code(),
             Self::Contracts { .. } => "CONTRACTS_BROKEN",
             Self::UnknownContract { .. } => "UNKNOWN_CONTRACT",
@@ -211,6 +236,7 @@ impl Error {
             Self::Seal { .. } => "SEAL_UNUSABLE",
             Self::Stray(_) => "LOG_NOT_OF_STORE",
             Self::NoPlace => "STORE_NO_PLACE",
+            Self::Misplaced { .. } => "WORKSPACE_MISPLACED",
             Self::UnknownTool { .. } => "UNKNOWN_TOOL",
             Self::Overloaded(_) => "OVERLOADED",
             Self::Tool { .. } => request::Error::CODE,
@@ -242,12 +268,14 @@ impl Error {
             Self::Load(error) => error.hint().to_owned(),
             Self::Registry(error) => error.hint(),
             Self::ToolSpec(toolspec::Error::Adapter { error, .. }) => error.hint(),
+            Self::Config(error) => error.hint().to_owned(),
             Self::Secret { source, .. } => source.hint().to_owned(),
             Self::UnknownTool { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::UnknownSignal { meant: Some(meant), .. } => format!("did you mean {meant}?"),
             Self::Seal { hint: Some(hint), .. } => (*hint).to_owned(),
             Self::Stray(stray) => stray.hint().to_owned(),
             Self::NoPlace
+            | Self::Misplaced { .. }
             | Self::Seal { .. }
             | Self::UnknownSignal { .. }
             | Self::Source { .. }

@@ -1,6 +1,7 @@
 //! The adapters of a router, loaded as the operator says, with the tools and the law that go with them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -230,6 +231,12 @@ impl Fleet {
             members,
             passed_over,
         })
+    }
+
+    /// Returns the workspaces, each with the id of its adapter.
+    pub(super) fn workspaces(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let adapters = self.members.iter().map(|member| &member.adapter);
+        adapters.filter_map(|adapter| Some((adapter.adapter_id(), adapter.envoy()?.workspace())))
     }
 
     /// Returns the adapter that keeps a contract.

@@ -4,15 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{App, Error, lock};
-use crate::bundle::{self, Exported, Provenance, Source};
+use crate::bundle::{self, Attached, Exported, Provenance, Source};
 use crate::clock::Clock;
+use crate::config::EVIDENCE_DIRECTORY;
 use crate::evidence::Keeper;
 use crate::notary::{self, Backlog, Notary};
 use crate::seal::{self, Sealer, Trust};
 use crate::store::{self, Log, Store};
-
-/// The directory of all that is sealed, beside the store.
-const BESIDE: &str = "sealed";
 
 /// Who seals for a router.
 pub(super) struct Sealing {
@@ -75,6 +73,15 @@ impl App {
         Ok(())
     }
 
+    /// Returns the seal of a run, if it has one.
+    pub(crate) fn attached(&self, store: &Store, run_id: &str) -> Result<Option<Attached>, Error> {
+        let named = self.named.log_root.clone().or_else(|| self.config().evidence.directory);
+        match named.or_else(|| beside(store.path()?)) {
+            Some(root) if !store.is_python() => Ok(notary::attached(store, run_id, &root)?),
+            _ => Ok(None),
+        }
+    }
+
     /// Writes a run as a bundle, with its seal if it has one.
     ///
     /// # Errors
@@ -85,13 +92,7 @@ impl App {
         log: &Log,
         provenance: Provenance,
     ) -> Result<Exported, Error> {
-        let named = self.named.log_root.clone().or_else(|| self.config().evidence.directory);
-        let root = named.or_else(|| beside(store.path()?));
-        let run_id = &log.record.header.run_id;
-        let attached = match root {
-            Some(root) if !store.is_python() => notary::attached(store, run_id, &root)?,
-            _ => None,
-        };
+        let attached = self.attached(store, &log.record.header.run_id)?;
         let exported = bundle::export(log, &Source::of(store), provenance, Clock::System.now())?;
         Ok(match attached {
             Some(seal) => exported.sealed(&seal),
@@ -114,7 +115,7 @@ fn root(named: Option<PathBuf>, store: &Path) -> Result<Option<PathBuf>, Error> 
 }
 
 fn beside(store: &Path) -> Option<PathBuf> {
-    Some(store.parent()?.join(BESIDE))
+    Some(store.parent()?.join(EVIDENCE_DIRECTORY))
 }
 
 /// Refuses to continue or begin the log of a store that was moved, copied or restored.

@@ -1,12 +1,15 @@
 //! Opens and makes stores.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{Error, IN_MEMORY};
+use super::{App, Error, IN_MEMORY};
+use crate::budget::MemoryBudget;
 use crate::bundle::{self, ImportOptions};
+use crate::config::ConfigFile;
 use crate::json::Value;
 use crate::metrics::Metrics;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreKey};
 
 /// Refuses what SQLite would not take for the name of a file.
 fn file_name(path: &Path) -> Result<&Path, Error> {
@@ -27,12 +30,51 @@ pub(super) fn read_only(path: &Path) -> Result<Store, Error> {
     Ok(store)
 }
 
-pub(super) fn writable(path: &Path, metrics: &Metrics) -> Result<Store, Error> {
-    Ok(Store::open_with(file_name(path)?, store_options(metrics))?)
+/// Opens a store for writing, with the key that the configuration refers to or the key file.
+pub(super) fn writable(
+    path: &Path,
+    metrics: &Metrics,
+    config: &ConfigFile,
+) -> Result<Store, Error> {
+    let key = configured_key(config)?.map(Arc::new);
+    Ok(Store::open_with(file_name(path)?, store::Options { key, ..store_options(metrics) })?)
+}
+
+/// Reads the key that the configuration refers to.
+fn configured_key(config: &ConfigFile) -> Result<Option<StoreKey>, Error> {
+    let key = config.store.key.as_ref().map(|key| key.read(config.source.as_deref()));
+    Ok(key.transpose().map_err(store::Error::KeyUnusable)?)
 }
 
 pub(super) fn store_options(metrics: &Metrics) -> store::Options {
     store::Options { metrics: metrics.clone(), ..Default::default() }
+}
+
+impl App {
+    /// Returns the memory budget. Its limits are those of the first configuration.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        self.memory.get_or_init(|| {
+            let server = self.config().server;
+            let share = server.memory_bytes / 100 * server.token_memory_percent;
+            MemoryBudget::with_room_for_small(server.memory_bytes, share)
+        })
+    }
+
+    /// Removes what a lost key encrypted from the store. Returns the number of runs that lost their arguments.
+    ///
+    /// # Errors
+    /// When there is no store, it is in use, or the present key cannot be read.
+    pub fn forget_store_key(&self) -> Result<u64, Error> {
+        let key = configured_key(&self.config())?;
+        Ok(store::forget_key(&self.db()?, key.as_ref())?)
+    }
+
+    /// Makes the store in memory.
+    pub(super) fn store_in_memory(&self) -> Result<Store, Error> {
+        let options = store_options(&self.metrics);
+        let bytes = self.config().limits.memory_store_bytes.unwrap_or(options.memory_bytes);
+        Ok(Store::in_memory_with(store::Options { memory_bytes: bytes, ..options })?)
+    }
 }
 
 /// Imports a bundle into a store that nobody sees, to know whether it is worth making one.

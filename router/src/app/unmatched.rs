@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::fleet::Fleet;
 use super::{App, Error};
 use crate::caller::Caller;
-use crate::config::{AdapterEntry, ConfigFile, Effect, Pattern, Rule, SecretBinding, SourceEntry};
+use crate::config::{
+    self, AdapterEntry, ConfigFile, Effect, Origins, Pattern, Problem, Rule, SecretBinding,
+    SourceEntry,
+};
 use crate::loader::Adapter;
 use crate::policy::{Act, Classes, Law, Names, Offering, Operations};
 use crate::role::{ActionClass, Role};
@@ -20,6 +23,8 @@ pub struct UnmatchedSetting {
     pub message: String,
     /// The remedy.
     pub hint: &'static str,
+    /// Whether the router refuses the configuration because of it.
+    pub is_refused: bool,
 }
 
 /// Names that settings may match.
@@ -32,6 +37,8 @@ struct KnownNames<'a> {
     ids: Vec<Option<String>>,
     catalogs: Catalogs,
     tokens: Option<BTreeSet<String>>,
+    /// Whether all adapters are known.
+    has_all_adapters: bool,
     /// Whether all adapters and classes are known.
     complete: bool,
 }
@@ -57,6 +64,41 @@ impl App {
         let none_registered = self.registered().is_ok_and(|tools| tools.is_empty());
         KnownNames::of_file(&config, tokens, none_registered).unmatched()
     }
+
+    /// Refuses secrets that are bound to adapters that do not exist.
+    pub(super) fn refuse_unknown_bindings(
+        &self,
+        config: &ConfigFile,
+        fleet: Fleet,
+    ) -> Result<Fleet, Error> {
+        if config.secrets.values().all(|entry| entry.binding.is_none()) {
+            return Ok(fleet);
+        }
+        let mut found = KnownNames::loaded(config, &fleet, None).unmatched();
+        found.retain(|one| one.is_refused);
+        if found.is_empty() {
+            return Ok(fleet);
+        }
+        // The configuration in memory has no lines.
+        let traced = ConfigFile::trace(config.source.as_deref(), &self.environment);
+        let origins = traced.map(|(_, origins)| origins).unwrap_or_default();
+        let mut problems = found.into_iter().map(|one| one.into_problem(&origins));
+        match problems.next() {
+            None => Ok(fleet),
+            Some(first) => {
+                let (path, others) = (config.source.clone(), problems.collect());
+                Err(Error::Config(Box::new(config::Error::Invalid { path, first, others })))
+            }
+        }
+    }
+}
+
+impl UnmatchedSetting {
+    /// Returns the problem with its place.
+    pub(crate) fn into_problem(self, origins: &Origins) -> Problem {
+        let origin = origins.of(&self.path);
+        Problem { origin, message: self.message, hint: self.hint.to_owned() }
+    }
 }
 
 impl<'a> KnownNames<'a> {
@@ -70,7 +112,9 @@ impl<'a> KnownNames<'a> {
         };
         let mut catalogs = fleet.gathered.catalogs.clone();
         catalogs.retain(|id, _| !fleet.gathered.unknown.contains_key(id));
-        Self { config, law, adapters, ids, catalogs, tokens, complete: true }
+        // An adapter that was skipped may be there later.
+        let has_all_adapters = !config.discovers() && fleet.passed_over.is_empty();
+        Self { config, law, adapters, ids, catalogs, tokens, has_all_adapters, complete: true }
     }
 
     /// Collects the names in the file alone. Registered tools may have classes, and need the contracts.
@@ -97,10 +141,12 @@ impl<'a> KnownNames<'a> {
             law.offers.insert(id, offering);
         }
         let ids: Vec<Option<String>> = config.adapters.iter().map(|one| one.id.clone()).collect();
-        let complete = none_registered && !config.discover && ids.iter().all(Option::is_some);
+        let has_all_adapters = !config.discovers() && ids.iter().all(Option::is_some);
+        let complete = none_registered && has_all_adapters;
         let null = Adapter::null().adapter_id().to_owned();
         let adapters = ids.iter().flatten().cloned().chain([null]).map(|id| (id, None)).collect();
-        Self { config, law, adapters, ids, catalogs: Catalogs::new(), tokens, complete }
+        let catalogs = Catalogs::new();
+        Self { config, law, adapters, ids, catalogs, tokens, has_all_adapters, complete }
     }
 
     /// Lists everything that matches nothing.
@@ -130,6 +176,7 @@ impl<'a> KnownNames<'a> {
                     message: format!("{path}: adapter '{shown}' is offered to nobody"),
                     path,
                     hint: "offer its tools with [adapters.offer] or [[tools]], or remove the adapter",
+                    is_refused: false,
                 });
             }
         }
@@ -158,7 +205,9 @@ impl<'a> KnownNames<'a> {
                 let path = format!("{path}.{key}s[{number}]");
                 let message = format!("{path} matches no {key}: {:?}", pattern.as_str());
                 let hint = "correct the pattern, or remove it: it binds the secret to nothing";
-                found.push(UnmatchedSetting { path, message, hint });
+                let is_refused =
+                    key == "adapter" && self.has_all_adapters && !pattern.has_wildcard();
+                found.push(UnmatchedSetting { path, message, hint, is_refused });
             }
         };
         check("adapter", adapters, &has_adapter);
@@ -167,7 +216,8 @@ impl<'a> KnownNames<'a> {
     }
 
     fn has_adapter(&self, pattern: &Pattern) -> bool {
-        !self.complete || self.adapters.keys().any(|id| pattern.matches_name(id))
+        let mut known = self.adapters.keys();
+        !(self.complete || self.has_all_adapters) || known.any(|id| pattern.matches_name(id))
     }
 
     fn has_token(&self, pattern: &Pattern) -> bool {
@@ -194,6 +244,7 @@ impl<'a> KnownNames<'a> {
             path: format!("{path}.{key}"),
             message: format!("{path}.{key} matches no {what}: {value:?}"),
             hint: "correct the pattern, or remove the rule: it never decides",
+            is_refused: false,
         };
         if let Some(pattern) = rule.adapter.as_ref().filter(|one| !self.has_adapter(one)) {
             return Some(unmatched("adapter", "adapter", pattern.as_str()));
@@ -221,6 +272,7 @@ impl<'a> KnownNames<'a> {
             path: path.to_owned(),
             message: format!("{path} fits no operation that is known"),
             hint: "correct its keys, or remove the rule: it never decides",
+            is_refused: false,
         })
     }
 
@@ -266,7 +318,7 @@ impl<'a> KnownNames<'a> {
             _ => return None,
         };
         let hint = "name an operation of the adapter: calls of any other are denied";
-        Some(UnmatchedSetting { path: path.to_owned(), message, hint })
+        Some(UnmatchedSetting { path: path.to_owned(), message, hint, is_refused: false })
     }
 
     fn check_offer(
@@ -309,7 +361,7 @@ impl<'a> KnownNames<'a> {
                 let message =
                     format!("{path} matches nothing of adapter '{id}': {:?}", pattern.as_str());
                 let hint = "correct the pattern, or remove it: it offers nothing";
-                found.push(UnmatchedSetting { path, message, hint });
+                found.push(UnmatchedSetting { path, message, hint, is_refused: false });
             }
         }
     }
@@ -351,93 +403,4 @@ fn any_rule(adapter: Option<Pattern>) -> Rule {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Environment;
-
-    fn unmatched(text: &str) -> Vec<String> {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("router.toml");
-        std::fs::write(&file, text).unwrap();
-        let config = ConfigFile::find(Some(&file), &Environment::default()).unwrap();
-        let tokens = BTreeSet::from(["ci".to_owned(), "local".to_owned()]);
-        let found = KnownNames::of_file(&config, Some(tokens), true).unmatched();
-        found.into_iter().map(|one| one.message).collect()
-    }
-
-    const SHOP: &str = "[[adapters]]\nref = 'm:f'\nid = 'shop'\noffer.tools = ['*']\n";
-
-    #[test]
-    fn names_rules_that_match_nothing_in_the_file() {
-        let rule = |keys: &str| format!("{SHOP}[[policy.rules]]\neffect = 'approve'\n{keys}\n");
-        for fits in [
-            "",
-            "adapter = 'SHOP'",
-            "tool = 'any'",
-            "token = 'c*'",
-            "adapter = 'null'\ntool = 'x'",
-            "annotation = 'destructive'",
-        ] {
-            assert_eq!(unmatched(&rule(fits)), Vec::<String>::new(), "{fits}");
-        }
-        for (keys, expected) in [
-            ("adapter = 'nosuch'", "policy.rules[0].adapter matches no adapter: \"nosuch\""),
-            ("token = 'CI'", "policy.rules[0].token matches no token: \"CI\""),
-            (
-                "action_class = 'file_write'",
-                "policy.rules[0].action_class matches no operation: \"file_write\"",
-            ),
-        ] {
-            assert_eq!(unmatched(&rule(keys)), [expected], "{keys}");
-        }
-        let classed = "[[tools]]\nname = 'w'\ndescription = 'd'\nadapter = 'shop'\nmethod = 'm'\n\
-                       action_class = 'file_write'\n";
-        let text = rule("action_class = 'file_write'") + classed;
-        assert_eq!(unmatched(&text), Vec::<String>::new());
-        let elsewhere = rule("adapter = 'null'\naction_class = 'file_write'") + classed;
-        assert_eq!(unmatched(&elsewhere), ["policy.rules[0] fits no operation that is known"]);
-    }
-
-    #[test]
-    fn names_tools_and_adapters_that_nobody_can_use() {
-        let tool = "[[tools]]\nname = 't'\ndescription = 'd'\nmethod = 'm'\nadapter = ";
-        assert_eq!(
-            unmatched(&format!("{SHOP}{tool}'nosuch'\n")),
-            ["tools[0].adapter matches no adapter: \"nosuch\""]
-        );
-        let bare = SHOP.replace("offer.tools = ['*']\n", "");
-        assert_eq!(unmatched(&bare), ["adapters[0]: adapter 'shop' is offered to nobody"]);
-        assert_eq!(unmatched(&format!("{bare}{tool}'shop'\n")), Vec::<String>::new());
-        let scout = "[[adapters]]\nref = 'm:f'\nid = 'scout'\nrole = 'scout'\noffer.tools = ['*']\n\
-                     [[adapters.sources]]\nname = 's'\nadapter = 'shop'\ntool = 't'\nmethod = 'm'\n\
-                     action_class = 'doc_retrieval'\n";
-        assert_eq!(unmatched(&format!("{bare}{scout}")), Vec::<String>::new(), "it is a source");
-    }
-
-    #[test]
-    fn names_bindings_of_secrets_that_match_nothing() {
-        let binding = |keys: &str| format!("{SHOP}[secrets.KEY]\nfrom = 'env:KEY'\n{keys}\n");
-        for (keys, expected) in [
-            ("adapters = ['nosuch']", "secrets.KEY.adapters[0] matches no adapter: \"nosuch\""),
-            (
-                "adapters = ['SHOP']\ntokens = ['local', 'nobody']",
-                "secrets.KEY.tokens[1] matches no token: \"nobody\"",
-            ),
-        ] {
-            assert_eq!(unmatched(&binding(keys)), [expected], "{keys}");
-        }
-        assert_eq!(
-            unmatched(&binding("adapters = ['sh*']\ntools = ['any']")),
-            Vec::<String>::new()
-        );
-    }
-
-    #[test]
-    fn names_nothing_that_may_still_match() {
-        let nameless = "[[adapters]]\nref = 'm:f'\n[[policy.rules]]\neffect = 'deny'\n\
-                        adapter = 'nosuch'\naction_class = 'file_write'\n";
-        assert_eq!(unmatched(nameless), Vec::<String>::new());
-        let discovers = "discover = true\n[[policy.rules]]\neffect = 'deny'\nadapter = 'nosuch'\n";
-        assert_eq!(unmatched(discovers), Vec::<String>::new());
-    }
-}
+mod tests;

@@ -57,6 +57,16 @@ pub struct Attached {
     pub proof: String,
 }
 
+impl Attached {
+    /// Appends the members of a bundle.
+    pub(super) fn write(&self, text: &mut String) {
+        text.push_str(",\"attestation\":");
+        text.push_str(self.attestation.trim_end());
+        text.push_str(",\"proof\":");
+        json::write_canonical_str(text, &self.proof);
+    }
+}
+
 /// A bundle, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -72,10 +82,7 @@ impl Exported {
     pub fn sealed(mut self, seal: &Attached) -> Self {
         // The last character closes the object.
         self.text.pop();
-        self.text.push_str(",\"attestation\":");
-        self.text.push_str(seal.attestation.trim_end());
-        self.text.push_str(",\"proof\":");
-        json::write_canonical_str(&mut self.text, &seal.proof);
+        seal.write(&mut self.text);
         self.text.push('}');
         self
     }
@@ -107,7 +114,7 @@ pub fn export(
                 run_id: record.header.run_id.clone(),
                 reason: unreadable.to_string(),
             })?;
-            Ok(write(record, &[lines.body], lines.head, &source.name, provenance, now))
+            Ok(write(record, &[lines.body], lines.head, source, provenance, now))
         }
     }
 }
@@ -120,14 +127,14 @@ pub(super) fn splice(
     now: Timestamp,
 ) -> Exported {
     let Log { record, bodies } = log;
-    write(record, bodies, record.progress.head, &source.name, provenance, now)
+    write(record, bodies, record.progress.head, source, provenance, now)
 }
 
 fn write(
     record: &RunRecord,
     bodies: &[String],
     head: Digest,
-    source: &str,
+    source: &Source,
     provenance: Provenance,
     now: Timestamp,
 ) -> Exported {
@@ -151,20 +158,31 @@ fn write(
     let digest = digest(&text[covered..]);
     text.push_str(&format!(",\"digests\":{{\"sha256\":\"{digest}\"}}"));
     text.push_str(&format!(",\"chain\":{{\"alg\":\"sha256\",\"head\":\"{head}\"}}"));
-    if provenance == Provenance::Include {
-        let mut provenance = Object::new();
-        provenance.insert("export_method", "nexus-router.export");
-        provenance.insert("export_version", VERSION);
-        provenance.insert("source_db_path", source);
-        provenance.insert("source_run_id", record.header.run_id.as_str());
-        text.push_str(",\"provenance\":");
-        json::write_canonical_object(&mut text, &provenance);
-    }
+    write_provenance(&mut text, record, source, provenance);
     text.push('}');
     Exported { text, digest }
 }
 
-fn run(record: &RunRecord) -> Object {
+/// Appends the member that names the source of a bundle, if it is wanted.
+pub(super) fn write_provenance(
+    text: &mut String,
+    record: &RunRecord,
+    source: &Source,
+    provenance: Provenance,
+) {
+    if provenance == Provenance::Omit {
+        return;
+    }
+    let mut provenance = Object::new();
+    provenance.insert("export_method", "nexus-router.export");
+    provenance.insert("export_version", VERSION);
+    provenance.insert("source_db_path", source.name.as_str());
+    provenance.insert("source_run_id", record.header.run_id.as_str());
+    text.push_str(",\"provenance\":");
+    json::write_canonical_object(text, &provenance);
+}
+
+pub(super) fn run(record: &RunRecord) -> Object {
     let mut run = Object::with_capacity(5);
     run.insert("created_at", record.header.created_at.as_str());
     run.insert("goal", record.header.goal.as_str());

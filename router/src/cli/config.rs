@@ -8,7 +8,7 @@ use super::output::{Form, Output, tell};
 use super::{Answer, Error};
 use crate::access;
 use crate::access::origin::Guard;
-use crate::app::{App, Named, UnmatchedSetting, full_text};
+use crate::app::{self, App, Named, UnmatchedSetting, full_text};
 use crate::caller::Caller;
 use crate::check::Status;
 use crate::config::{self, ConfigFile, Environment, Origin, Problem};
@@ -125,16 +125,15 @@ fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer
                 let (message, hint) = (bad.to_string(), bad.hint().to_owned());
                 problems.push(Problem { origin: Origin::Default, message, hint });
             }
-            let mut warnings = Vec::new();
+            let mut warnings = config.risky_grants(environment, &origins);
             match unmatched(&config, environment, arguments.load) {
                 Ok(found) => {
-                    warnings.extend(found.into_iter().map(|one| Problem {
-                        origin: origins.of(&one.path),
-                        message: one.message,
-                        hint: one.hint.to_owned(),
-                    }));
+                    for one in found {
+                        let list = if one.is_refused { &mut problems } else { &mut warnings };
+                        list.push(one.into_problem(&origins));
+                    }
                 }
-                Err(problem) => problems.push(problem),
+                Err(found) => problems.extend(found),
             }
             Checked {
                 file: config.source.clone(),
@@ -164,7 +163,7 @@ fn unmatched(
     config: &ConfigFile,
     environment: &Environment,
     load: bool,
-) -> Result<Vec<UnmatchedSetting>, Problem> {
+) -> Result<Vec<UnmatchedSetting>, Vec<Problem>> {
     let app = App::new(environment, config.clone(), Named::default());
     let file = app.data_dir().ok().map(|directory| directory.join(access::FILE_NAME));
     // Without a readable file any token may exist.
@@ -176,10 +175,14 @@ fn unmatched(
     if !load {
         return Ok(app.unmatched_in_file(tokens));
     }
-    app.unmatched(tokens).map_err(|error| Problem {
-        origin: Origin::Default,
-        message: full_text(&error),
-        hint: error.hint(),
+    app.unmatched(tokens).map_err(|error| {
+        if let app::Error::Config(refused) = &error
+            && let config::Error::Invalid { first, others, .. } = refused.as_ref()
+        {
+            return std::iter::once(first).chain(others).cloned().collect();
+        }
+        let (message, hint) = (full_text(&error), error.hint());
+        vec![Problem { origin: Origin::Default, message, hint }]
     })
 }
 

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use super::{Error, adapter};
 use crate::app::{App, Named, StoreOption, add_option};
-use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::config::{AdapterEntry, ConfigFile, Environment, Origins};
 use crate::grant::{Grants, Isolation, Kind};
 use crate::json::{self, Limits, Object, Value};
 use crate::secret::Secrets;
@@ -41,9 +41,23 @@ impl StoreOptions {
     ) -> Result<App, Error> {
         let mut config = ConfigFile::find(self.config_file.as_deref(), environment)?;
         change(&mut config);
+        Ok(App::new(environment, config, self.named()))
+    }
+
+    /// Makes the same app, and returns where each setting was read.
+    pub(super) fn traced_app(&self, environment: &Environment) -> Result<(App, Origins), Error> {
+        let (config, origins) = ConfigFile::trace(self.config_file.as_deref(), environment)?;
+        Ok((App::new(environment, config, self.named()), origins))
+    }
+
+    /// Returns the data directory, if one is named.
+    pub(super) const fn data_dir(&self) -> Option<&PathBuf> {
+        self.data_dir.as_ref()
+    }
+
+    fn named(&self) -> Named {
         let (db, data_dir) = (self.db.clone(), self.data_dir.clone());
-        let named = Named { db, data_dir, ..Named::default() };
-        Ok(App::new(environment, config, named))
+        Named { db, data_dir, ..Named::default() }
     }
 }
 
@@ -68,6 +82,11 @@ impl RouterOptions {
     /// Reads the configuration.
     pub(super) fn config(&self, environment: &Environment) -> Result<ConfigFile, Error> {
         Ok(ConfigFile::find(self.store.config_file.as_deref(), environment)?)
+    }
+
+    /// Reads the configuration of a daemon, whose keys have to be usable.
+    pub(super) fn daemon_config(&self, environment: &Environment) -> Result<ConfigFile, Error> {
+        Ok(ConfigFile::find_for_daemon(self.store.config_file.as_deref(), environment)?)
     }
 
     /// Returns the configuration file, if one is named.

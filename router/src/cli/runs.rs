@@ -9,6 +9,8 @@ mod show;
 
 use clap::Subcommand;
 
+pub(super) use list::moment;
+
 use super::{Answer, Error};
 use crate::config::Environment;
 

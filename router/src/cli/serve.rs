@@ -56,11 +56,13 @@ pub(super) fn run(
     level: Option<LevelFilter>,
     environment: &Environment,
 ) -> Result<Answer, Error> {
-    let config = arguments.router.config(environment)?;
+    let config = arguments.router.daemon_config(environment)?;
     let listeners = arguments.listeners(&config)?;
     let server = &config.server;
     Guard::new(&server.allowed_hosts, &server.allowed_origins).map_err(service::Error::from)?;
+    http::raise_file_limit(server.connections)?;
     let telemetry = start_telemetry(&config, level)?;
+    crate::sandbox::set_up_allocator();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("http")
         .enable_all()

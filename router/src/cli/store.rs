@@ -54,6 +54,10 @@ pub(super) struct CopyArguments {
 pub(super) struct AdoptArguments {
     #[command(flatten)]
     store: StoreOptions,
+    /// Continue without a key that is lost: remove the held arguments that the present key cannot decrypt. Runs that need
+    /// them fail.
+    #[arg(long)]
+    without_key: bool,
     /// The format of the answer.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
@@ -158,6 +162,7 @@ fn adopt(arguments: &AdoptArguments, environment: &Environment) -> Result<Answer
     let app = arguments.store.app(environment)?;
     let db = app.db()?;
     let Adoption { store_id, previous_id, moved } = store::adopt(&db)?;
+    let forgotten = arguments.without_key.then(|| app.forget_store_key()).transpose()?;
     let mut output = Output::new(environment);
     match arguments.format {
         Form::Json => {
@@ -167,12 +172,21 @@ fn adopt(arguments: &AdoptArguments, environment: &Environment) -> Result<Answer
             response.insert("store", db.display().to_string());
             response.insert("store_id", store_id);
             response.insert("previous_id", previous_id);
+            if let Some(runs) = forgotten {
+                response.insert("runs_without_arguments", runs);
+            }
             output.value(&response.into())?;
         }
         Form::Human => {
             let shown = db.display().to_string();
             let verb = if moved { "adopted" } else { "not moved, nothing to adopt:" };
             output.line(&format!("{verb} {}", visible(&shown)))?;
+            if let Some(runs) = forgotten {
+                output.line(&format!("removed the held arguments of {runs} runs"))?;
+                output.line(
+                    "deny those that wait for an approval; the others fail when they are recovered",
+                )?;
+            }
         }
     }
     Ok(Answer::Yes)

@@ -2,6 +2,7 @@
 
 use super::Row;
 use crate::caller::Revocation;
+use crate::policy::Law;
 
 /// Of runs.
 pub(super) const RUNS: &[Row] = &[
@@ -19,6 +20,11 @@ pub(super) const RUNS: &[Row] = &[
         "NOT_OFFERED",
         "The operation is not offered to callers below admin scope; nothing was called.",
         "offer it with [[tools]] or [adapters.offer], or use a token of scope admin",
+    ),
+    (
+        Law::CONDITION_FAILED,
+        "The condition of a policy rule has no result for the call; nothing was called.",
+        "correct the arguments that the condition reads, or guard it in router.toml with has()",
     ),
     (
         "OPERATION_NAME_INVALID",

@@ -30,3 +30,11 @@ pub(super) const RUNS: &[Row] = &[
         "leave it out of env, or grant it with env in the adapter's grants",
     ),
 ];
+
+/// Of configurations.
+pub(super) const ERRORS: &[Row] = &[(
+    "WORKSPACE_MISPLACED",
+    "A workspace contains or equals one of the router's own files, or lies inside its data, evidence, log, key, cache or \
+     contract directory.",
+    "name a directory that neither contains the router's own files nor lies in its own directories",
+)];

@@ -341,12 +341,6 @@ pub(super) const OWN: &[Code] = &[
         "send the plan again; policy.approvals.expire_s is how long people have",
     ),
     row(
-        "APPROVAL_IMPOSSIBLE",
-        Kind::Run,
-        "The call needs an approval, and its run cannot wait for one.",
-        "put secrets into the plan as {\"$secret\": \"NAME\"}, or into the configuration, and send it again",
-    ),
-    row(
         "SEQ_UNEXPECTED",
         Kind::Violation,
         "An event is not the next one of its run.",
@@ -483,6 +477,12 @@ pub(super) const OWN: &[Code] = &[
         Kind::Error,
         "The address cannot be listened on.",
         "stop the other program, or choose another port with --listen; port 0 takes a free one",
+    ),
+    row(
+        "FILE_LIMIT_TOO_LOW",
+        Kind::Error,
+        "The process may open fewer files than its connections and the rest of the daemon need.",
+        "lower server.connections, or raise the limit: LimitNOFILE of the unit, or ulimit -Hn",
     ),
     row(
         "TLS_FILES_INVALID",

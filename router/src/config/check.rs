@@ -6,14 +6,20 @@ use std::path::Path;
 
 use nexus_router_sdk::redact::is_secret_name;
 
+use super::Environment;
 use super::document::Origins;
-use super::error::Problem;
+use super::error::{Error, Problem};
 use super::file::ConfigFile;
+use super::settings::KeyReference;
 use crate::files;
 use crate::secret::{self, Secrets, Source};
 use crate::signal::{
     AcceptancePolicy, Finding, MANIFEST_LIMITS, PUBLISHER_LIMITS, PublisherPages, manifest_page,
 };
+use crate::store::StoreKey;
+
+/// Hint about a file that cannot be read.
+const UNREADABLE: &str = "check the path, and that this user may read the file";
 
 impl ConfigFile {
     /// Looks at everything that can be known without loading an adapter: that no listener is open to
@@ -26,6 +32,11 @@ impl ConfigFile {
         let mut found = Found { origins, problems: Vec::new() };
         self.check_listeners(&mut found);
         self.check_secrets(&mut found, &environment);
+        if let Some(key) = &self.store.key
+            && let Err(problem) = StoreKey::read(&key.source, &environment)
+        {
+            found.add("store.key", format!("store.key: {problem}"), KeyReference::HINT);
+        }
         self.check_adapters(&mut found);
         self.check_policies(&mut found);
         self.check_published(&mut found);
@@ -45,17 +56,53 @@ impl ConfigFile {
                 let message = format!("{path}.address is that of an earlier listener: {address}");
                 found.add(&format!("{path}.address"), message, "give each its own address");
             }
-            let Some(files) = &listener.tls else { continue };
-            for (key, file) in [("tls_cert", &files.cert), ("tls_key", &files.key)] {
-                if let Err(error) = read(file) {
-                    let path = format!("{path}.{key}");
-                    let message = format!("{path}: cannot read {}: {error}", file.display());
-                    found.add(
-                        &path,
-                        message,
-                        "check the path, and that this user may read the file",
-                    );
-                }
+            let Some(tls) = &listener.tls else { continue };
+            if let Err(error) = read(&tls.cert) {
+                let path = format!("{path}.tls_cert");
+                let message = format!("{path}: cannot read {}: {error}", tls.cert.display());
+                found.add(&path, message, UNREADABLE);
+            }
+        }
+        self.check_tls_keys(found);
+    }
+
+    /// Checks that the keys of the listeners can be read, by their owner alone.
+    fn check_tls_keys(&self, found: &mut Found<'_>) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(file) = listener.tls.as_ref().map(|tls| &tls.key) else { continue };
+            let path = format!("listeners[{index}].tls_key");
+            let shown = file.display();
+            if let Err(error) = read(file) {
+                found.add(&path, format!("{path}: cannot read {shown}: {error}"), UNREADABLE);
+            } else if let Ok(Some(mode)) =
+                files::open_regular(file).and_then(|file| files::exposed_mode(&file))
+            {
+                let message = format!(
+                    "{path}: group or others have access to {shown}, whose mode is {mode:04o}"
+                );
+                found.add(&path, message, &format!("run chmod 600 {shown}"));
+            }
+        }
+    }
+
+    /// Reads the configuration of a daemon. Unlike [`find`](Self::find) it refuses keys of listeners that cannot be
+    /// read, or that others may read.
+    ///
+    /// # Errors
+    /// When the configuration, or a key that it names, cannot be used.
+    pub(crate) fn find_for_daemon(
+        named: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let (config, origins) = Self::trace(named, environment)?;
+        let mut found = Found { origins: &origins, problems: Vec::new() };
+        config.check_tls_keys(&mut found);
+        let mut problems = found.problems.into_iter();
+        match problems.next() {
+            None => Ok(config),
+            Some(first) => {
+                let path = config.source.clone();
+                Err(Error::Invalid { path, first, others: problems.collect() })
             }
         }
     }
@@ -189,7 +236,7 @@ fn read(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Environment, Origin};
+    use crate::config::Origin;
 
     #[test]
     fn everything_that_is_wrong_is_found_with_its_place() {
@@ -229,5 +276,37 @@ mod tests {
         assert_eq!(problems.len(), expected.len(), "{problems:#?}");
         let default = ConfigFile::default();
         assert_eq!(default.problems(&Origins::default(), |_| None), []);
+    }
+
+    #[test]
+    fn finds_tls_keys_that_others_may_read() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("key.pem"), "key").unwrap();
+        let text =
+            "[[listeners]]\naddress = '127.0.0.1:1'\ntls_cert = 'key.pem'\ntls_key = 'key.pem'\n";
+        std::fs::write(at("router.toml"), text).unwrap();
+        let find = |mode: u32| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(at("key.pem"), permissions).unwrap();
+            let file = at("router.toml");
+            let (config, origins) =
+                ConfigFile::trace(Some(&file), &Environment::default()).unwrap();
+            let problems = config.problems(&origins, |_| None);
+            (problems, ConfigFile::find_for_daemon(Some(&file), &Environment::default()))
+        };
+        for mode in [0o600, 0o400] {
+            let (problems, config) = find(mode);
+            assert!(problems.is_empty() && config.is_ok(), "{problems:?}");
+        }
+        for mode in [0o644, 0o640, 0o602] {
+            let (problems, config) = find(mode);
+            let [problem] = &problems[..] else { panic!("{problems:?}") };
+            assert!(matches!(problem.origin, Origin::File { line: 4, .. }), "{problem:?}");
+            assert!(problem.message.contains(&format!("{mode:04o}")), "{problem:?}");
+            assert!(problem.hint.contains("chmod 600"), "{problem:?}");
+            assert_eq!(config.unwrap_err().code(), "CONFIG_FILE_INVALID");
+        }
     }
 }

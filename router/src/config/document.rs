@@ -63,17 +63,18 @@ impl Origins {
 impl Document {
     /// Reads the text of a file.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        let lines = Lines::new(text);
         let refused = |error: toml::de::Error| {
             let start = error.span().map_or(0, |span| span.start);
             let hint = "README.md shows a router.toml".to_owned();
             // The parser's message, without the line itself, which may hold a secret.
             let message = error.message().replace('\n', " ");
-            Problem { origin: place(text, start), message, hint }
+            Problem { origin: lines.place(start), message, hint }
         };
         let spanned = DeTable::parse(text).map_err(refused)?;
         let table: toml::Table = toml::from_str(text).map_err(refused)?;
         let mut origins = Origins::default();
-        note_table(spanned.get_ref(), "", text, &mut origins);
+        note_table(spanned.get_ref(), "", &lines, &mut origins);
         Ok(Self { table, origins })
     }
 
@@ -217,34 +218,48 @@ impl PartialOrd for Segments<'_> {
     }
 }
 
-fn note_table(table: &DeTable<'_>, path: &str, text: &str, origins: &mut Origins) {
+fn note_table(table: &DeTable<'_>, path: &str, lines: &Lines<'_>, origins: &mut Origins) {
     for (key, value) in table {
         let name = key.get_ref();
         let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
-        origins.0.insert(path.clone(), place(text, key.span().start));
-        note_value(value.get_ref(), &path, text, origins);
+        origins.0.insert(path.clone(), lines.place(key.span().start));
+        note_value(value.get_ref(), &path, lines, origins);
     }
 }
 
-fn note_value(value: &DeValue<'_>, path: &str, text: &str, origins: &mut Origins) {
+fn note_value(value: &DeValue<'_>, path: &str, lines: &Lines<'_>, origins: &mut Origins) {
     match value {
-        DeValue::Table(table) => note_table(table, path, text, origins),
+        DeValue::Table(table) => note_table(table, path, lines, origins),
         DeValue::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 let path = format!("{path}[{index}]");
-                origins.0.insert(path.clone(), place(text, item.span().start));
-                note_value(item.get_ref(), &path, text, origins);
+                origins.0.insert(path.clone(), lines.place(item.span().start));
+                note_value(item.get_ref(), &path, lines, origins);
             }
         }
         _ => {}
     }
 }
 
-fn place(text: &str, start: usize) -> Origin {
-    let before = text.get(..start).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Origin::File { line, column }
+/// Text of a file, with the starts of its lines.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let after = text.match_indices('\n').map(|(end, _)| end + 1);
+        Self { text, starts: std::iter::once(0).chain(after).collect() }
+    }
+
+    /// Returns the line and column of a byte, counted from 1.
+    fn place(&self, at: usize) -> Origin {
+        let line = self.starts.partition_point(|start| *start <= at);
+        let start = self.starts[line - 1];
+        let column = self.text.get(start..at).unwrap_or_default().chars().count() + 1;
+        Origin::File { line, column }
+    }
 }
 
 #[cfg(test)]

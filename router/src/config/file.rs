@@ -10,7 +10,8 @@ use super::reader::Report;
 use super::sections;
 use super::settings::{
     AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits,
-    SecretBinding, SecretEntry, Server, SignalSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    SecretBinding, SecretEntry, Server, SignalSettings, StoreSettings, Telemetry, TokenEntry,
+    ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -53,6 +54,8 @@ pub struct ConfigFile {
     pub signals: SignalSettings,
     /// Whether what is done is sealed, and where that is kept.
     pub evidence: EvidenceSettings,
+    /// The store.
+    pub store: StoreSettings,
     /// How MCP is spoken.
     pub mcp: Mcp,
     /// Names for operations of adapters.
@@ -85,6 +88,7 @@ impl Default for ConfigFile {
             contracts: ContractSettings::default(),
             signals: SignalSettings::default(),
             evidence: EvidenceSettings::default(),
+            store: StoreSettings::default(),
             mcp: Mcp::default(),
             tools: Vec::new(),
             tokens: Vec::new(),
@@ -112,6 +116,12 @@ impl ConfigFile {
     pub fn secret_sources(&self) -> BTreeMap<String, Source> {
         let secrets = self.secrets.iter();
         secrets.map(|(name, entry)| (name.clone(), entry.source.clone())).collect()
+    }
+
+    /// Returns whether adapters on the adapter path are loaded.
+    #[must_use]
+    pub const fn discovers(&self) -> bool {
+        self.discover && self.adapters.is_empty()
     }
 
     /// Returns the bindings of the secrets that arguments of callers may refer to, by name.
@@ -168,6 +178,11 @@ impl ConfigFile {
                 *slot = Some(path.clone());
                 origins.note(key, variable);
             }
+        }
+        let mut misplaced = config.misplaced(environment, &origins).into_iter();
+        if let Some(first) = misplaced.next() {
+            let path = config.source.clone();
+            return Err(Error::Invalid { path, first, others: misplaced.collect() });
         }
         Ok((config, origins))
     }
@@ -226,6 +241,11 @@ mod tests {
         assert_eq!(config.db, Some(directory.path().join("data/runs.db")));
         assert_eq!(config.secrets["A"].source, Source::File(directory.path().join("a.txt")));
         assert_eq!(config.secrets["B"].source, Source::Env("B_TOKEN".to_owned()));
+    }
+
+    #[test]
+    fn store_in_memory_is_not_a_file() {
+        assert_eq!(read("db = ':memory:'\n").unwrap().db, Some(":memory:".into()));
     }
 
     #[test]
@@ -337,7 +357,8 @@ mod tests {
             ("[server]\nallowed_origins = ['https://x/y']\n", "allowed_origins[0] is no origin"),
             ("[server]\nallowed_hosts = ['http://x']\n", "allowed_hosts[0] is no name"),
             ("[server]\ndrain_ms = 99999999999999\n", "more than a year"),
-            ("[server]\nbodies_bytes = 5\n", "server.bodies_bytes does not fit"),
+            ("[server]\nmemory_bytes = 5\n", "server.memory_bytes does not fit"),
+            ("[server]\ntoken_memory_percent = 101\n", "server.token_memory_percent is 101"),
             ("[server]\nburst = 4294967296\n", "too large"),
             ("[[policy.rules]]\nmethod = 'x'\n", "policy.rules[0].effect is missing"),
             ("[[policy.rules]]\neffect = 'allwo'\n", "not one of the names"),

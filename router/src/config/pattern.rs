@@ -21,6 +21,12 @@ impl Pattern {
         &self.0
     }
 
+    /// Returns whether the pattern may fit more than one text.
+    #[must_use]
+    pub fn has_wildcard(&self) -> bool {
+        self.0.contains(['*', '?'])
+    }
+
     /// Returns whether the pattern fits the whole text. Case matters.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::document::Origins;
+use super::error::Origin;
 use super::error::Problem;
 use super::pattern::Pattern;
 use super::renamed;
@@ -64,6 +65,11 @@ impl Section<'_> {
         let origin = self.report.origins.of(&path);
         let message = format!("{path} {message}");
         self.report.problems.borrow_mut().push(Problem { origin, message, hint: hint.to_owned() });
+    }
+
+    /// Returns where a key is set.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        self.report.origins.of(&self.path(key))
     }
 
     pub(super) fn get(&self, key: &'static str) -> Option<&toml::Value> {

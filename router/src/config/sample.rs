@@ -28,6 +28,7 @@ mod tests {
     use crate::config::{
         ConfigFile, Effect, Listener, PolicyDefault, PolicySettings, Server, Workers,
     };
+    use crate::share::ShareLimits;
 
     /// Puts every setting in force.
     fn uncommented() -> String {
@@ -70,7 +71,15 @@ mod tests {
         });
         assert_eq!(config.listeners[0].address, Listener::default().address);
         assert!(config.listeners[0].tls.is_some() && config.listeners[0].tokens);
-        assert_eq!(config.server, Server::default());
+        // Absent, the share of a token is half of all.
+        let token_connections = config.server.token_connections();
+        assert_eq!(token_connections, Server::default().token_connections());
+        let server = Server { connections_per_token: None, ..config.server };
+        assert_eq!(server, Server::default());
+        let shares = ShareLimits { runs_per_token: None, ..config.limits.shares() };
+        assert_eq!(shares, ShareLimits::default());
+        let (runs, all) = (config.limits.runs_per_token, config.limits.runs_in_flight);
+        assert_eq!((runs, all), (Some(8192), Some(16_384)));
         assert_eq!(config.workers, Workers::default());
         assert_eq!(
             PolicySettings { rules: Vec::new(), default: None, ..config.policy },

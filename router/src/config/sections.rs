@@ -19,7 +19,8 @@ use super::file::ConfigFile;
 use super::listener::{Listener, TlsFiles, address};
 use super::reader::Section;
 use super::settings::{
-    AdapterEntry, Log, LogFormat, Mcp, Recover, RunLimits, Server, Telemetry, TokenEntry,
+    AdapterEntry, KeyReference, Log, LogFormat, Mcp, Recover, RunLimits, Server, StoreSettings,
+    Telemetry, TokenEntry,
 };
 use super::toml_value;
 use crate::role::Role;
@@ -27,6 +28,9 @@ use crate::secret::Source;
 
 /// Tools of the router itself begin so.
 const OWN_TOOLS: &str = "nexus-router.";
+
+/// The store that is gone with its process.
+const IN_MEMORY: &str = ":memory:";
 
 /// Reads the whole table. Paths are relative to `base`.
 pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
@@ -40,7 +44,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         source: None,
         adapter_path: root.texts("adapter_path").into_iter().map(path).collect(),
         data_dir: root.text("data_dir").map(path),
-        db: root.text("db").map(path),
+        db: root.text("db").map(|db| if db == IN_MEMORY { db.into() } else { path(db) }),
         discover: root.flag("discover", false),
         default_adapter: root.text("default_adapter"),
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
@@ -53,8 +57,13 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         }),
         limits: root.within("limits", |section| RunLimits {
             runs_in_flight: section.count("runs_in_flight"),
+            runs_per_token: section.count("runs_per_token"),
+            queued_per_token: section.count("queued_per_token"),
+            stored_bytes_per_hour: section.number("stored_bytes_per_hour"),
             calls_per_adapter: section.count("calls_per_adapter"),
             call_timeout: section.positive("call_timeout_ms").map(Duration::from_millis),
+            run_record_bytes: section.count("run_record_bytes"),
+            memory_store_bytes: section.count("memory_store_bytes"),
         }),
         workers,
         listeners,
@@ -63,6 +72,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         contracts: root.within("contracts", |section| contracts::contracts(section, base)),
         signals: root.within("signals", |section| signals::signals(section, base)),
         evidence: root.within("evidence", |section| evidence::evidence(section, base)),
+        store: root.within("store", |section| store(section, base)),
         mcp: root.within("mcp", |section| Mcp {
             sessions: section.count("sessions").unwrap_or(Mcp::default().sessions),
             session_idle: section
@@ -90,6 +100,16 @@ fn refuse_twins<'a>(root: &Section<'_>, list: &str, names: impl Iterator<Item = 
             seen.insert(name, index);
         }
     }
+}
+
+fn store(section: &Section<'_>, base: &Path) -> StoreSettings {
+    let wrong = |why: &str| {
+        section.wrong("key", why, "write key = \"env:VARIABLE\" or key = \"file:PATH\"");
+    };
+    let text = section.text("key");
+    let source = text.and_then(|text| secrets::source(&text, base, wrong));
+    let origin = section.origin("key");
+    StoreSettings { key: source.map(|source| KeyReference { source, origin }) }
 }
 
 fn sources(section: &Section<'_>, key: &'static str, base: &Path) -> BTreeMap<String, Source> {
@@ -178,10 +198,16 @@ fn server(section: &Section<'_>) -> Server {
         allowed_hosts: section.texts("allowed_hosts"),
         allowed_origins: section.texts("allowed_origins"),
         connections: section.count("connections").unwrap_or(default.connections),
+        connections_per_token: section.count("connections_per_token"),
         streams: section.count("streams").unwrap_or(default.streams),
+        streams_per_token: section.count("streams_per_token").unwrap_or(default.streams_per_token),
         body_bytes: section.count("body_bytes").unwrap_or(default.body_bytes),
         bundle_bytes: section.count("bundle_bytes").unwrap_or(default.bundle_bytes),
-        bodies_bytes: section.count("bodies_bytes").unwrap_or(default.bodies_bytes),
+        memory_bytes: section.count("memory_bytes").unwrap_or(default.memory_bytes),
+        token_memory_percent: section
+            .count("token_memory_percent")
+            .unwrap_or(default.token_memory_percent),
+        token_bodies: section.count("token_bodies").unwrap_or(default.token_bodies),
         header_timeout: section.milliseconds("header_timeout_ms").unwrap_or(default.header_timeout),
         body_timeout: section.milliseconds("body_timeout_ms").unwrap_or(default.body_timeout),
         drain: section.milliseconds("drain_ms").unwrap_or(default.drain),
@@ -190,18 +216,22 @@ fn server(section: &Section<'_>) -> Server {
             .unwrap_or(default.requests_per_second),
         burst: section.rate("burst", true).unwrap_or(default.burst),
     };
-    let (largest, together) = (server.body_bytes.max(server.bundle_bytes), server.bodies_bytes);
+    let (largest, together) = (server.body_bytes.max(server.bundle_bytes), server.memory_bytes);
     if together < largest {
         // The one that somebody wrote.
-        let key = match (section.get("bodies_bytes"), server.body_bytes == largest) {
-            (Some(_), _) => "bodies_bytes",
+        let key = match (section.get("memory_bytes"), server.body_bytes == largest) {
+            (Some(_), _) => "memory_bytes",
             (None, true) => "body_bytes",
             (None, false) => "bundle_bytes",
         };
         let message =
             format!("does not fit: one body may have {largest} bytes, and all at once {together}");
-        let hint = "raise bodies_bytes, or lower body_bytes and bundle_bytes";
+        let hint = "raise memory_bytes, or lower body_bytes and bundle_bytes";
         section.wrong(key, &message, hint);
+    }
+    if server.token_memory_percent > 100 {
+        let message = format!("is {}, more than 100", server.token_memory_percent);
+        section.wrong("token_memory_percent", &message, "write a number from 1 to 100");
     }
     for (index, host) in server.allowed_hosts.iter().enumerate() {
         if !is_host(host) {

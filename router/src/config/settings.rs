@@ -6,6 +6,7 @@ mod policy;
 mod secrets;
 mod signals;
 mod sources;
+mod store;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::grant::{Feature, Grants, Isolation};
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
+use crate::share::ShareLimits;
 
 pub use contracts::{ContractSettings, Outputs};
 pub use evidence::EvidenceSettings;
@@ -26,6 +28,7 @@ pub use policy::{
 pub use secrets::{SecretBinding, SecretEntry};
 pub use signals::SignalSettings;
 pub use sources::SourceEntry;
+pub use store::{KeyReference, StoreSettings};
 
 /// An adapter that is to be loaded.
 #[derive(Clone, Default)]
@@ -190,10 +193,35 @@ impl Default for Workers {
 pub struct RunLimits {
     /// Runs that may be under way at once.
     pub runs_in_flight: Option<usize>,
+    /// Runs of one token under way at once.
+    pub runs_per_token: Option<usize>,
+    /// Calls of one token that wait for one adapter at once.
+    pub queued_per_token: Option<usize>,
+    /// Event bytes that the runs of one token may add to the store per hour; 0 means no limit.
+    pub stored_bytes_per_hour: Option<u64>,
     /// Calls that one adapter carries out at once.
     pub calls_per_adapter: Option<usize>,
     /// How long a call may take, if neither its step nor its run says.
     pub call_timeout: Option<Duration>,
+    /// Bytes of the record of one run.
+    pub run_record_bytes: Option<usize>,
+    /// Bytes of a store in memory.
+    pub memory_store_bytes: Option<usize>,
+}
+
+impl RunLimits {
+    /// Returns the shares of each token.
+    #[must_use]
+    pub fn shares(&self) -> ShareLimits {
+        let default = ShareLimits::default();
+        ShareLimits {
+            runs_per_token: self.runs_per_token,
+            queued_per_token: self.queued_per_token.unwrap_or(default.queued_per_token),
+            stored_bytes_per_hour: self
+                .stored_bytes_per_hour
+                .unwrap_or(default.stored_bytes_per_hour),
+        }
+    }
 }
 
 /// What becomes of runs that were left behind by a process that is gone.
@@ -223,14 +251,22 @@ pub struct Server {
     pub allowed_origins: Vec<String>,
     /// Connections at once.
     pub connections: usize,
+    /// Connections of one token at once. Absent means half of all, rounded up.
+    pub connections_per_token: Option<usize>,
     /// Event streams at once.
     pub streams: usize,
+    /// Event streams of one token at once.
+    pub streams_per_token: usize,
     /// Bytes of one request's body.
     pub body_bytes: usize,
     /// Bytes of one imported bundle.
     pub bundle_bytes: usize,
-    /// Bytes of all bodies in memory at once.
-    pub bodies_bytes: usize,
+    /// Bytes of bodies, parsed values and answers in memory at once.
+    pub memory_bytes: usize,
+    /// Percent of these bytes that one token may use.
+    pub token_memory_percent: usize,
+    /// Bodies that one token may be sending at once.
+    pub token_bodies: usize,
     /// Time to send the head of a request.
     pub header_timeout: Duration,
     /// Time to send the body of a request.
@@ -249,16 +285,28 @@ impl Default for Server {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             connections: 1024,
+            connections_per_token: None,
             streams: 256,
+            streams_per_token: 64,
             body_bytes: 16 * 1024 * 1024,
             bundle_bytes: 64 * 1024 * 1024,
-            bodies_bytes: 256 * 1024 * 1024,
+            memory_bytes: 256 * 1024 * 1024,
+            token_memory_percent: 25,
+            token_bodies: 64,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             requests_per_second: 1000,
             burst: 2000,
         }
+    }
+}
+
+impl Server {
+    /// Returns the connections of one token at once.
+    #[must_use]
+    pub fn token_connections(&self) -> usize {
+        self.connections_per_token.unwrap_or(self.connections.div_ceil(2))
     }
 }
 

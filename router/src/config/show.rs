@@ -14,6 +14,7 @@ use super::settings::{
     SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
+use crate::condition::Condition;
 use crate::grant::{Grants, Isolation};
 use crate::interface::Approvers;
 use crate::json::{Object, Value};
@@ -36,6 +37,11 @@ impl ConfigFile {
         all.table("limits", limits(&self.limits));
         all.table("workers", workers(&self.workers));
         all.table("server", server(&self.server));
+        all.table("store", {
+            let mut store = Shown::default();
+            store.put("key", self.store.key.as_ref().map(|key| key.source.to_string()));
+            store
+        });
         all.table("mcp", {
             let mut mcp = Shown::default();
             mcp.put("sessions", Some(self.mcp.sessions));
@@ -148,8 +154,14 @@ fn secrets(secrets: &BTreeMap<String, SecretEntry>) -> Shown {
 fn limits(limits: &RunLimits) -> Shown {
     let mut shown = Shown::default();
     shown.put("runs_in_flight", limits.runs_in_flight);
+    shown.put("runs_per_token", limits.runs_per_token);
+    let shares = limits.shares();
+    shown.put("queued_per_token", Some(shares.queued_per_token));
+    shown.put("stored_bytes_per_hour", Some(shares.stored_bytes_per_hour));
     shown.put("calls_per_adapter", limits.calls_per_adapter);
     shown.put("call_timeout_ms", limits.call_timeout.map(milliseconds));
+    shown.put("run_record_bytes", limits.run_record_bytes);
+    shown.put("memory_store_bytes", limits.memory_store_bytes);
     shown
 }
 
@@ -175,10 +187,14 @@ fn server(server: &Server) -> Shown {
     shown.list("allowed_hosts", server.allowed_hosts.iter().map(|text| text.as_str().into()));
     shown.list("allowed_origins", server.allowed_origins.iter().map(|text| text.as_str().into()));
     shown.put("connections", Some(server.connections));
+    shown.put("connections_per_token", Some(server.token_connections()));
     shown.put("streams", Some(server.streams));
+    shown.put("streams_per_token", Some(server.streams_per_token));
     shown.put("body_bytes", Some(server.body_bytes));
     shown.put("bundle_bytes", Some(server.bundle_bytes));
-    shown.put("bodies_bytes", Some(server.bodies_bytes));
+    shown.put("memory_bytes", Some(server.memory_bytes));
+    shown.put("token_memory_percent", Some(server.token_memory_percent));
+    shown.put("token_bodies", Some(server.token_bodies));
     shown.put("header_timeout_ms", Some(milliseconds(server.header_timeout)));
     shown.put("body_timeout_ms", Some(milliseconds(server.body_timeout)));
     shown.put("drain_ms", Some(milliseconds(server.drain)));
@@ -205,6 +221,7 @@ fn policy(policy: &PolicySettings) -> Shown {
 
 fn rule(rule: &Rule) -> Value {
     let mut shown = Shown::default();
+    shown.put("id", rule.id.as_deref());
     shown.put("effect", Some(rule.effect.name()));
     let patterns = [
         ("adapter", &rule.adapter),
@@ -217,6 +234,7 @@ fn rule(rule: &Rule) -> Value {
     }
     shown.put("action_class", rule.action_class.map(ActionClass::name));
     shown.put("annotation", rule.annotation.map(Annotation::name));
+    shown.put("when", rule.when.as_ref().map(Condition::as_str));
     shown.put("reason", rule.reason.as_deref());
     shown.0.into()
 }

@@ -2,20 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::archive;
 use super::wire::{Act, Content, WriteMode};
 use crate::sandbox::Profile;
-
-/// How paths are looked up: below where they begin, and through no link.
-pub(super) const STRAIGHT: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// Opens the workspace.
 pub(super) fn workspace(profile: &Profile) -> io::Result<OwnedFd> {
@@ -54,7 +50,49 @@ pub(super) fn open(from: impl AsFd, path: &str, flags: OFlags) -> io::Result<Own
     // What waits for somebody at its other end is not waited for.
     let waits = !flags.contains(OFlags::PATH);
     let flags = flags | OFlags::CLOEXEC | if waits { OFlags::NONBLOCK } else { OFlags::empty() };
-    rustix::fs::openat2(from, path, flags, mode, STRAIGHT).map_err(|error| named(path, error))
+    open_straight(from.as_fd(), path, flags, mode).map_err(|error| named(path, error))
+}
+
+/// Opens something below a directory, part by part, and follows no link. The sandbox denies `openat2`, which could do
+/// that in one call.
+pub(super) fn open_straight(
+    from: BorrowedFd<'_>,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let mut parts = path.split('/').filter(|part| !matches!(*part, "" | ".")).peekable();
+    let mut directory: Option<OwnedFd> = None;
+    while let Some(part) = parts.next() {
+        if part == ".." {
+            return Err(Errno::XDEV);
+        }
+        let at = directory.as_ref().map_or(from, AsFd::as_fd);
+        let between = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = if parts.peek().is_some() { between } else { flags } | OFlags::NOFOLLOW;
+        let opened = rustix::fs::openat(at, part, flags, mode);
+        // A link can be opened itself, or is only known not to be a directory.
+        let is_link = match &opened {
+            Ok(opened) => is_link(&rustix::fs::fstat(opened)?),
+            Err(Errno::NOTDIR) => {
+                is_link(&rustix::fs::statat(at, part, AtFlags::SYMLINK_NOFOLLOW)?)
+            }
+            Err(_) => false,
+        };
+        if is_link {
+            return Err(Errno::LOOP);
+        }
+        let opened = opened?;
+        if parts.peek().is_none() {
+            return Ok(opened);
+        }
+        directory = Some(opened);
+    }
+    rustix::fs::openat(from, ".", flags, mode)
+}
+
+fn is_link(status: &Stat) -> bool {
+    FileType::from_raw_mode(status.st_mode) == FileType::Symlink
 }
 
 pub(super) fn named(path: &str, error: Errno) -> io::Error {
@@ -116,4 +154,38 @@ fn make_all(root: &OwnedFd, path: &str) -> io::Result<OwnedFd> {
         directory = open(&directory, part, OFlags::PATH | OFlags::DIRECTORY)?;
     }
     Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_is_followed_on_a_path() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(place.path().join("a/b")).unwrap();
+        std::fs::write(place.path().join("a/b/file"), "x").unwrap();
+        for (target, link) in [("a", "to-directory"), ("b/file", "a/to-file"), ("b", "a/to-b")] {
+            std::os::unix::fs::symlink(target, place.path().join(link)).unwrap();
+        }
+        let root = File::open(place.path()).unwrap();
+        let directory = OFlags::PATH | OFlags::DIRECTORY;
+        for (path, flags, expected) in [
+            ("a/b/file", OFlags::RDONLY, Ok(())),
+            ("./a//b", directory, Ok(())),
+            (".", directory, Ok(())),
+            ("to-directory/b", directory, Err(Errno::LOOP)),
+            ("to-directory", directory, Err(Errno::LOOP)),
+            ("to-directory", OFlags::PATH, Err(Errno::LOOP)),
+            ("a/to-b/file", OFlags::RDONLY, Err(Errno::LOOP)),
+            ("a/to-file", OFlags::RDONLY, Err(Errno::LOOP)),
+            ("a/to-file", OFlags::PATH, Err(Errno::LOOP)),
+            ("a/b/file/x", OFlags::PATH, Err(Errno::NOTDIR)),
+            ("a/../a", directory, Err(Errno::XDEV)),
+            ("nowhere/file", OFlags::PATH, Err(Errno::NOENT)),
+        ] {
+            let opened = open_straight(root.as_fd(), path, flags, Mode::empty()).map(drop);
+            assert_eq!(opened, expected, "{path}");
+        }
+    }
 }

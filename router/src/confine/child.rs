@@ -96,8 +96,7 @@ fn enter(profile: &Profile, cwd: &str) -> io::Result<()> {
         let error = io::Error::from(error);
         io::Error::new(error.kind(), format!("cannot work in {cwd:?} of the workspace: {error}"))
     };
-    let there =
-        rustix::fs::openat2(&root, cwd, flags, Mode::empty(), act::STRAIGHT).map_err(named)?;
+    let there = act::open_straight(root.as_fd(), cwd, flags, Mode::empty()).map_err(named)?;
     rustix::process::fchdir(&there).map_err(named)
 }
 

@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::disk::Disk;
+use super::disk::{DiskExcess, DiskWatch};
 use super::wire::{Act, Said};
-use super::{End, Errand, GUARD, Ran, Unrun};
-use crate::sandbox::Confinement;
-use crate::worker::broker::{self, Broker, Census, Journal};
+use super::{End, Errand, GUARD, Limits, Ran, Unrun};
+use crate::sandbox::{Confinement, Metadata};
+use crate::worker::broker::{self, Broker, Census, ExecutionServices, Journal, MetadataMediator};
 use crate::worker::{
     self, CHILD_ARGUMENT, Ending, Frame, GUARD_TIME, Gathering, Kind, MAX_FRAME, session,
 };
@@ -34,7 +34,8 @@ pub(super) struct Course<'a> {
     stdout: Stream,
     stderr: Stream,
     deadline: Instant,
-    disk: Disk,
+    disk: DiskWatch,
+    mediator: Option<MetadataMediator>,
     heard: Heard,
     /// Where what is said arrives: kept, because to make and clear it each time takes longer than to listen.
     frame: Vec<u8>,
@@ -77,7 +78,10 @@ impl<'a> Course<'a> {
         let (stdout, out) = Stream::new()?;
         let (stderr, err) = Stream::new()?;
         let deadline = Instant::now() + errand.limits.time;
-        let disk = Disk::new(&errand.limits);
+        let disk = DiskWatch::new(&errand.limits);
+        let profile = &errand.job.profile;
+        let mediates = profile.metadata == Metadata::Mediated;
+        let mediator = mediates.then(|| MetadataMediator::new(profile));
         let mut command = Command::new(&errand.helper);
         command
             .arg(CHILD_ARGUMENT)
@@ -108,6 +112,7 @@ impl<'a> Course<'a> {
             stderr,
             deadline,
             disk,
+            mediator,
             heard,
             frame,
             cut: None,
@@ -140,8 +145,8 @@ impl<'a> Course<'a> {
                 self.end(End::TimedOut);
             }
             if looked.elapsed() >= LOOK {
-                if self.disk.is_filled() {
-                    self.end(End::Filled);
+                if let Some(excess) = self.disk.check(self.heard.session) {
+                    self.end(disk_end(&excess, &self.errand.limits));
                 }
                 looked = Instant::now();
             }
@@ -243,9 +248,10 @@ impl<'a> Course<'a> {
         let profile = &self.errand.job.profile;
         let census = Census::new(session, profile.processes.unwrap_or(usize::MAX));
         self.heard.census = Some(census.clone());
-        let told = (self.heard.journal.clone(), census);
+        let (journal, mediator) = (self.heard.journal.clone(), self.mediator.take());
+        let services = ExecutionServices { journal, census, mediator };
         let connect = profile.grants.connect.clone();
-        match broker::attend_noting(listener, connect, &self.errand.label, told) {
+        match broker::attend_execution(listener, connect, &self.errand.label, services) {
             Ok(broker) => self.heard.broker = Some(broker),
             Err(error) => {
                 let why = format!("its calls cannot be attended to: {error}");
@@ -296,9 +302,41 @@ impl<'a> Course<'a> {
                 End::Failed { why: format!("how it ended is not known: {told}") }
             }
         };
-        let end = if flooded && matches!(end, End::Exited(_)) { End::Flooded } else { end };
+        // A program may pass a limit and end before anybody notices.
+        let end = match end {
+            End::Exited(_) if flooded => End::Flooded,
+            End::Exited(code) => self
+                .disk
+                .check_at_end()
+                .map_or(End::Exited(code), |excess| disk_end(&excess, &self.errand.limits)),
+            end => end,
+        };
         let (stdout, stderr) = (self.stdout.bytes, self.stderr.bytes);
         Ok(Ok(Ran { end, stdout, stderr, confinement, contacts: journal.take() }))
+    }
+}
+
+/// Returns the end of an execution that passed a limit.
+fn disk_end(excess: &DiskExcess, limits: &Limits) -> End {
+    match excess {
+        DiskExcess::Bytes => {
+            End::Filled { why: "its files took more of the disk than they may".to_owned() }
+        }
+        DiskExcess::ClosedProcess(id) => End::Filled {
+            why: format!("its open files cannot be counted: process {id} is not readable"),
+        },
+        DiskExcess::TooManyDescriptors => {
+            End::Filled { why: "its processes had too many open files to count them".to_owned() }
+        }
+        DiskExcess::Files => {
+            End::TooManyFiles { why: format!("it made more than {} files", limits.files) }
+        }
+        DiskExcess::ClosedDirectory(path) => End::TooManyFiles {
+            why: format!(
+                "its files cannot be counted: directory {} is not readable",
+                path.display()
+            ),
+        },
     }
 }
 

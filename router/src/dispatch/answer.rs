@@ -26,14 +26,25 @@ impl Execution {
         let OutputForms { output, answer, redacted } =
             output.map(|output| OutputForms::of(output, secrets)).unwrap_or_default();
         let simulated = self.mode == Mode::DryRun;
-        StepResult { step_id, status, simulated, output, answer, redacted, error, signals: None }
+        let (output_digest, signals) = (None, None);
+        StepResult {
+            step_id,
+            status,
+            simulated,
+            output,
+            answer,
+            output_digest,
+            redacted,
+            error,
+            signals,
+        }
     }
 
     /// Holds the caller's form of the last result, if it differs from the recorded one. It is written together with
     /// the events of the step.
     pub(super) fn hold_answer(&mut self, index: usize) {
-        let answer = self.results.last().and_then(|result| result.answer.as_deref());
-        let Some(answer) = answer else { return };
+        let last = self.results.last().filter(|result| result.output_digest.is_none());
+        let Some(answer) = last.and_then(|result| result.answer.as_deref()) else { return };
         self.recorder.hold(index, self.origin.caller.as_deref(), answer);
     }
 }

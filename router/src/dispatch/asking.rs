@@ -20,6 +20,7 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         question: Question,
+        decision: Option<&str>,
         (step_id, adapter_id, call): (&str, &str, Object),
     ) -> Result<(), Broken> {
         let Question { rule, reason, grants, args_digest, policy_version } = question;
@@ -51,7 +52,8 @@ impl Execution {
             grants: &approval.grants,
             args_digest: &approval.args_digest,
             policy_version: &approval.policy_version,
-            rule: approval.rule,
+            rule: &approval.rule,
+            policy_decision: decision,
             reason: approval.asked_because.as_deref(),
             caller: caller.as_ref(),
             expires_at: &approval.expires_at,
@@ -71,8 +73,8 @@ fn later(now: Timestamp, by: Duration) -> Timestamp {
 /// A call without effects was under way when its process died, and would now need an approval: nobody knows
 /// whether it was made, so there is nothing left to ask.
 pub(super) fn begun_without_asking() -> AdapterError {
-    let message = "the call was begun before its process was gone, and would need an approval by now; \
-                   send the plan again";
+    let message =
+        "the call began before its process ended, and the policy in force requires an approval";
     let details = serde_json::json!({ "denied_by": "approval" });
-    AdapterError::operational("APPROVAL_IMPOSSIBLE", message).details(details)
+    AdapterError::operational("APPROVAL_TOO_LATE", message).details(details)
 }

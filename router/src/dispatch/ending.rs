@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nexus_router_sdk::ErrorKind;
+use nexus_router_sdk::{ErrorKind, code};
 
 use super::{Broken, Execution};
 use crate::approval::Decision;
@@ -19,6 +19,7 @@ impl Execution {
     /// Ends the run: what is open is closed, the provenance written, and all of it made durable.
     pub(crate) async fn end(&mut self, failure: Option<Failure>) -> Result<(), Broken> {
         self.failure = failure;
+        self.keep_plan_for_answer();
         self.record_end()?;
         Ok(self.recorder.commit().await?)
     }
@@ -32,6 +33,18 @@ impl Execution {
         }
         self.recorder.owe();
         Ok(())
+    }
+
+    /// Keeps the held plan of a task whose only call ends with a question.
+    fn keep_plan_for_answer(&mut self) {
+        let [result] = &self.results[..] else { return };
+        let asks = result.error.as_ref().is_some_and(|error| {
+            error.code == code::INPUT_REQUIRED
+                && error.details.get("requests").is_some_and(|asked| asked.as_object().is_some())
+        });
+        if self.origin.is_task && asks {
+            self.recorder.keep_plan_for_answer();
+        }
     }
 
     fn record_end(&mut self) -> Result<(), Illegal> {
@@ -132,6 +145,7 @@ impl Execution {
             provenance: self.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
             events: run.events(),
             waiting: self.approval.filter(|_| waits).map(Waiting::of),
+            memory: self.memory.map(Arc::new),
         }
     }
 }

@@ -51,8 +51,8 @@ impl Execution {
         }
         let approved = Approval { caller: caller.clone(), ..approved(approval) };
         let grounds =
-            Grounds { caller: caller.as_ref(), ..self.gate_input(around, Some(&approved)) };
-        match gate::admit(grounds, &selection.adapters[*selected], step) {
+            Grounds { caller: caller.as_ref(), ..self.gate_input(around, Some(&approved), index) };
+        match gate::admit(grounds, &selection.adapters[*selected], step).verdict {
             Verdict::Call(_) | Verdict::Simulate { .. } => None,
             Verdict::Deny(denial) => Some(format!("{}: {}", denial.code, denial.message)),
             Verdict::Ask(question) if question.policy_version != approval.policy_version => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Broken, Cancel, Execution, Pace, Surroundings};
 use crate::caller::Caller;
+use crate::event::Failure;
 use crate::gate::Selection;
 use crate::json::Value;
 use crate::loader::Adapter;
@@ -13,6 +14,8 @@ use crate::policy::{Act, KeptOperation};
 use crate::recorder::Recorder;
 use crate::request::{Mode, Request};
 use crate::run::{Origin, Phase};
+use crate::share::{self, QueueEntry};
+use crate::store::{HeldPlan, Orphan};
 
 /// Why a run cannot go on.
 #[derive(Clone, Debug)]
@@ -20,12 +23,27 @@ pub(crate) struct Obstacle {
     pub(crate) why: String,
     /// Whether a call was under way of which nobody knows what it did.
     pub(crate) in_doubt: bool,
+    /// True if the held plan is unreadable.
+    pub(crate) lost_plan: bool,
+}
+
+impl Obstacle {
+    /// Returns how the run fails.
+    pub(crate) fn failure(self) -> Failure {
+        let Self { why: message, in_doubt, lost_plan } = self;
+        if lost_plan {
+            Failure::HeldArguments { message }
+        } else {
+            Failure::Interrupted { message, in_doubt }
+        }
+    }
 }
 
 impl Execution {
     /// Takes up a run whose process is gone. What is recorded may not say enough to go on; then the
     /// obstacle says so, and the run can only be ended.
-    pub(crate) fn take_up(recorder: Recorder, recorded: Recorded, cancelled: Arc<Cancel>) -> Self {
+    pub(crate) fn take_up(recorder: Recorder, orphan: &Orphan, cancelled: Arc<Cancel>) -> Self {
+        let recorded = Recorded::read(&orphan.log);
         let Recorded {
             request,
             plan,
@@ -41,15 +59,25 @@ impl Execution {
         } = recorded;
         let known = caller.as_ref().map(Caller::read);
         let stranger = known == Some(None);
-        let origin =
-            super::Origin { caller: known.flatten().map(Arc::new), stranger, ..Default::default() };
+        let held = redacted.then(|| original_plan(&recorder, orphan, plan.len()));
+        let (held, lost_plan) = match held.transpose() {
+            Ok(held) => (held, None),
+            Err(why) => (None, Some(why)),
+        };
+        let is_task = held.as_ref().is_some_and(|held| held.is_task);
+        let caller = known.flatten().map(Arc::new);
+        let origin = super::Origin { caller, stranger, is_task, ..Default::default() };
         let mut whole = request.clone();
         whole.insert("goal", recorder.header().goal.as_str());
-        let steps = plan.iter().cloned().map(Value::Object).collect::<Vec<_>>();
+        let recorded_steps = || plan.iter().cloned().map(Value::Object).collect::<Vec<_>>();
+        let steps = held.map_or_else(recorded_steps, |held| held.steps);
         whole.insert("plan_override", steps);
         let read = Request::read(Value::Object(whole)).ok();
         let read = read.map(|read| (read.policy(), read.timeout(), read.into_parts().1));
         let readable = read.is_some();
+        let unreadable = || "its plan cannot be read back".to_owned();
+        let lost_plan = lost_plan.or_else(|| (!readable).then(unreadable));
+        let lost_plan = lost_plan.map(|why| Obstacle { why, in_doubt: false, lost_plan: redacted });
         let (policy, timeout, steps) = read.unwrap_or_default();
         // What is not known to have been a dry run was none.
         let mode = recorder.run().mode().and_then(Mode::from_name).unwrap_or(Mode::Apply);
@@ -59,6 +87,7 @@ impl Execution {
             plan: Arc::new(steps),
             plan_given,
             redacted_plan: (redacted || !readable).then_some(plan),
+            lost_plan,
             planned: std::sync::OnceLock::new(),
             mode,
             policy,
@@ -67,11 +96,14 @@ impl Execution {
             called,
             called_external,
             results,
+            memory: None,
             provenance: recorded.provenance,
             failure: None,
             cancelled,
             origin,
             caller_state: super::CallerState::default(),
+            // It was accepted before.
+            queue_entry: QueueEntry::Exempt,
             before: approval
                 .as_ref()
                 .map_or(Duration::ZERO, |approval| Duration::from_millis(approval.under_way_ms)),
@@ -80,10 +112,16 @@ impl Execution {
         }
     }
 
+    /// Charges the caller's token with the bytes that the run stores from now on.
+    pub(crate) fn charge_caller(&mut self, around: &Surroundings) {
+        let token = share::token_id(self.origin.caller.as_deref());
+        self.recorder.meter = around.ledger.meter(token);
+    }
+
     /// Says why the run cannot go on from here, if it cannot.
     pub(crate) fn obstacle(&self, around: &Surroundings) -> Option<Obstacle> {
         let phase = self.recorder.run().phase();
-        let obstacle = |why: String| Some(Obstacle { why, in_doubt: false });
+        let obstacle = |why: String| Some(Obstacle { why, in_doubt: false, lost_plan: false });
         if phase == Phase::Started {
             return obstacle("its process was gone before the plan was recorded".to_owned());
         }
@@ -97,7 +135,7 @@ impl Execution {
             let why = format!(
                 "its process was gone during the call of step '{step}', and nobody knows what the call did"
             );
-            return Some(Obstacle { why, in_doubt: true });
+            return Some(Obstacle { why, in_doubt: true, lost_plan: false });
         }
         if self.recorder.run().origin() == Origin::Foreign {
             return obstacle(
@@ -107,9 +145,8 @@ impl Execution {
         if self.origin.stranger {
             return obstacle("whoever asked for it is not known here".to_owned());
         }
-        if self.redacted_plan.is_some() {
-            let why = "its plan cannot be read back; secrets were taken out before it was recorded";
-            return obstacle(why.to_owned());
+        if self.lost_plan.is_some() {
+            return self.lost_plan.clone();
         }
         let missing = self.selected.iter().find(|choice| {
             let known = around.registry.get(&choice.adapter_id);
@@ -123,7 +160,7 @@ impl Execution {
     /// Says whether the call that is open may have done something that must not be done again. What is not known
     /// may be so.
     fn may_have_effects(&self, around: &Surroundings) -> bool {
-        let denied = self.redacted_plan.is_none() && !self.policy.allow_apply;
+        let denied = self.lost_plan.is_none() && !self.policy.allow_apply;
         self.mode == Mode::Apply && self.called_external && !denied && !self.repeats(around)
     }
 
@@ -157,4 +194,16 @@ impl Execution {
             }
         }
     }
+}
+
+/// Returns the original plan of a run from what the store holds.
+fn original_plan(recorder: &Recorder, orphan: &Orphan, steps: usize) -> Result<HeldPlan, String> {
+    let held = orphan.held.as_ref();
+    let held =
+        held.ok_or("redaction changed its plan, and the store does not hold the original")?;
+    let plan = held.decrypt(recorder.store(), &recorder.header().run_id)?;
+    if plan.steps.len() != steps {
+        return Err("its held arguments are not those of its plan".to_owned());
+    }
+    Ok(plan)
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::config::SourceEntry;
 use crate::digest::Digest;
 use crate::evidence::Report;
-use crate::json::{self, Object, Value};
+use crate::json::{self, Limits, Object, Value};
+use crate::policy::DecisionText;
 
 /// The name of the log among the outputs, and of what differs among the volatile files.
 const FILE: &str = "broker.jsonl";
@@ -29,6 +30,8 @@ pub(super) struct Entry {
     /// The redacted members that the evidence leaves out of the answer, by their pointers.
     removed: Object,
     pub(super) time: Duration,
+    /// The policy's decision, if the gate made one.
+    pub(super) decision: Option<DecisionText>,
 }
 
 impl Entry {
@@ -103,6 +106,11 @@ impl Entry {
         line.insert("removed", Value::Array(pointers.collect()));
         line.insert("removed_count", self.removed.len());
         line.insert("removed_values", self.removed.clone());
+        let decision =
+            self.decision.as_ref().map(|text| json::parse(text.as_bytes(), Limits::REQUEST));
+        if let Some(Ok(decision)) = decision {
+            line.insert("decision", decision);
+        }
         line.into()
     }
 }

@@ -22,10 +22,12 @@ use crate::gate::{self, Grounds, Permit, Selected, Verdict};
 use crate::host::Patience;
 use crate::json::{self, Limits, Object, Value};
 use crate::loader::Ask;
+use crate::offload;
 use crate::policy::Act;
 use crate::request::{Mode, Policy, Step};
 use crate::role::ActionClass;
 use crate::secret::{REFERENCE_KEY, Secrets};
+use crate::share::{self, QueueEntry};
 use crate::store::Store;
 
 /// What may be asked for: not more than a worker may send.
@@ -47,6 +49,7 @@ pub(super) struct Retrieving<'a> {
     around: &'a Surroundings,
     sources: &'a [SourceEntry],
     run_id: &'a str,
+    goal: &'a str,
     call_id: &'a str,
     /// The class of the call that asks.
     class: Option<ActionClass>,
@@ -57,6 +60,7 @@ pub(super) struct Retrieving<'a> {
     key: &'a Store,
     now: Timestamp,
     end: Instant,
+    queue_entry: QueueEntry,
     /// Tells that the call that asks is over, or was given up.
     pub(super) cancelled: Notify,
     closed: AtomicBool,
@@ -92,6 +96,7 @@ impl<'a> Retrieving<'a> {
             around,
             sources,
             run_id: &execution.recorder.header().run_id,
+            goal: &execution.recorder.header().goal,
             call_id,
             class: around.law.class_of(act),
             mode: execution.mode,
@@ -104,6 +109,7 @@ impl<'a> Retrieving<'a> {
             key: execution.recorder.store(),
             now: execution.recorder.now(),
             end: Instant::now() + time,
+            queue_entry: execution.queue_entry,
             cancelled: Notify::new(),
             closed: AtomicBool::new(false),
             busy: AtomicBool::new(false),
@@ -310,7 +316,10 @@ impl<'a> Retrieving<'a> {
             Ok(slot) => slot,
             Err(queue) => {
                 let (timeout, end) = self.time_of(&permit, source.timeout);
-                let slot = queue.wait(timeout, Some(end), &self.cancelled).await;
+                let token = share::token_id(caller.as_deref());
+                let slot = queue
+                    .wait((token, self.queue_entry), timeout, Some(end), &self.cancelled)
+                    .await;
                 let slot = slot.map_err(|(error, _)| error)?;
                 // The call waited: the rules and the caller may have changed.
                 newest = around.refreshed();
@@ -324,6 +333,7 @@ impl<'a> Retrieving<'a> {
         let secrets = &around.secrets;
         let patience = self.patience(&permit, &call_id, source.timeout);
         let output = around.host.call(permit, slot, patience, || ()).await.answer?;
+        offload::step_aside(offload::is_large(&output)).await;
         if let Err(misfit) = around.law.check_output(act, &output) {
             let holds_secrets = holds_secrets || secrets.replace_known(&output).is_some();
             let misfit = if holds_secrets { misfit.without_values(None, &[]) } else { misfit };
@@ -373,11 +383,15 @@ impl<'a> Retrieving<'a> {
             caller,
             secrets: &around.secrets,
             approval: None,
-            redacted: false,
+            recorded: None,
             key: self.key,
             now: self.now,
+            run_id: self.run_id,
+            goal: self.goal,
         };
-        match gate::admit_source(grounds, selected, step, source.action_class) {
+        let admission = gate::admit_source(grounds, selected, step, source.action_class);
+        entry.decision = admission.decision;
+        match admission.verdict {
             Verdict::Call(permit) => Ok(permit),
             Verdict::Deny(denial) => {
                 entry.denied = true;
@@ -393,11 +407,10 @@ impl<'a> Retrieving<'a> {
             Verdict::Ask(_) | Verdict::Simulate { .. } => {
                 entry.denied = true;
                 let message = format!(
-                    "source '{}' needs an approval, and nobody can be asked in the middle of a call; have \
-                     the step of the call approved instead",
+                    "a rule requires an approval for source '{}', and the call of a source cannot wait",
                     source.name
                 );
-                Err(AdapterError::operational("APPROVAL_IMPOSSIBLE", message))
+                Err(AdapterError::operational("SOURCE_NEEDS_APPROVAL", message))
             }
         }
     }

@@ -6,9 +6,11 @@ use nexus_router_sdk::AdapterError;
 
 use super::{Execution, Surroundings, revocation};
 use crate::approval::Approval;
-use crate::gate::{self, Grounds, Selected, Verdict};
+use crate::gate::{self, Admission, Grounds, Selected, Verdict};
 use crate::host::{CallSlot, SlotQueue};
+use crate::policy::DecisionText;
 use crate::request::Step;
+use crate::share;
 
 /// A slot, or the error of a call that got none and the time that it waited.
 pub(super) type SlotResult = Result<CallSlot, (AdapterError, Duration)>;
@@ -16,6 +18,8 @@ pub(super) type SlotResult = Result<CallSlot, (AdapterError, Duration)>;
 /// Decision of the gate about a step, with the slot of a permitted call.
 pub(super) struct Admitted<'s> {
     pub(super) verdict: Verdict<'s>,
+    /// The policy's decision as recorded.
+    pub(super) decision: Option<DecisionText>,
     /// Absent if there is no call.
     pub(super) slot: Option<SlotResult>,
     /// Rules that came into force while the call waited.
@@ -28,28 +32,30 @@ impl Execution {
     pub(super) async fn admit_with_slot<'s>(
         &mut self,
         around: &Surroundings,
-        (selected, step): (&'s Selected, &'s Step),
+        (selected, step, index): (&'s Selected, &'s Step, usize),
         end: Option<Instant>,
     ) -> Admitted<'s> {
         let approval = self.approval.take();
-        let verdict = self.admit(around, approval.as_ref(), (selected, step));
+        let Admission { verdict, decision } =
+            self.admit(around, approval.as_ref(), (selected, step, index));
         let Some(permit) = verdict.permit() else {
-            return Admitted { verdict, slot: None, newer: None };
+            return Admitted { verdict, decision, slot: None, newer: None };
         };
         let queue = match around.host.take_slot(selected.adapter.adapter_id()) {
-            Ok(slot) => return Admitted { verdict, slot: Some(Ok(slot)), newer: None },
+            Ok(slot) => return Admitted { verdict, decision, slot: Some(Ok(slot)), newer: None },
             Err(queue) => queue,
         };
         let timeout = step.timeout().into_iter().chain(permit.timeout()).min();
         let waited = Box::pin(self.wait_for_slot(queue, timeout, end)).await;
         if waited.is_err() {
-            return Admitted { verdict, slot: Some(waited), newer: None };
+            return Admitted { verdict, decision, slot: Some(waited), newer: None };
         }
         let newer = around.refreshed();
         let around = newer.as_deref().unwrap_or(around);
-        let verdict = self.admit(around, approval.as_ref(), (selected, step));
+        let Admission { verdict, decision } =
+            self.admit(around, approval.as_ref(), (selected, step, index));
         let slot = verdict.permit().is_some().then_some(waited);
-        Admitted { verdict, slot, newer }
+        Admitted { verdict, decision, slot, newer }
     }
 
     /// Asks the gate about a step, unless its caller was revoked.
@@ -57,11 +63,15 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         approval: Option<&Approval>,
-        (selected, step): (&'s Selected, &'s Step),
-    ) -> Verdict<'s> {
+        (selected, step, index): (&'s Selected, &'s Step, usize),
+    ) -> Admission<'s> {
         match self.check_caller(around) {
-            Ok(()) => gate::admit(self.gate_input(around, approval), selected, step),
-            Err(revocation) => Verdict::Deny(revocation::denial(revocation)),
+            Ok(()) => gate::admit(self.gate_input(around, approval, index), selected, step),
+            Err(revocation) => {
+                let denial = revocation::denial(revocation);
+                let decision = around.law.denial_text(&denial.details, None);
+                Admission { verdict: Verdict::Deny(denial), decision }
+            }
         }
     }
 
@@ -70,6 +80,7 @@ impl Execution {
         &'a self,
         around: &'a Surroundings,
         approval: Option<&'a Approval>,
+        index: usize,
     ) -> Grounds<'a> {
         Grounds {
             mode: self.mode,
@@ -78,9 +89,11 @@ impl Execution {
             caller: self.origin.caller.as_deref(),
             secrets: &around.secrets,
             approval,
-            redacted: self.redacted_plan.is_some(),
+            recorded: self.redacted_plan.as_ref().and_then(|plan| plan.get(index)),
             key: self.recorder.store(),
             now: self.recorder.now(),
+            run_id: &self.recorder.header().run_id,
+            goal: &self.recorder.header().goal,
         }
     }
 
@@ -92,6 +105,7 @@ impl Execution {
         end: Option<Instant>,
     ) -> SlotResult {
         self.recorder.flush();
-        queue.wait(timeout, end, &self.cancelled.notify).await
+        let token = share::token_id(self.origin.caller.as_deref());
+        queue.wait((token, self.queue_entry), timeout, end, &self.cancelled.notify).await
     }
 }

@@ -14,6 +14,7 @@ use tracing::{Instrument as _, Span};
 use super::asking::begun_without_asking;
 use super::attesting::{ROLE_OUTPUT, confinement};
 use super::failure::{FailedCall, reported_failure};
+use super::record_limit::result_payload;
 use super::retrieving::Retrieving;
 use super::simulation::simulation;
 use super::slot::{Admitted, SlotResult};
@@ -26,6 +27,7 @@ use crate::evidence::{Acting, Case, Output, Report};
 use crate::gate::{Effects, Permit, Selected, Selection, Verdict};
 use crate::host::{Answered, CallSlot, Patience};
 use crate::json::{Object, Value};
+use crate::offload;
 use crate::outcome::{StepResult, StepStatus};
 use crate::policy::{Act, Law};
 use crate::request::Step;
@@ -48,8 +50,8 @@ impl Execution {
         let chosen = &selection.adapters[selection.of_step[index]];
         let adapter_id = chosen.adapter.adapter_id();
         let step_id = Arc::clone(&self.recorder.run().plan()[index]);
-        let Admitted { verdict, slot, newer } =
-            self.admit_with_slot(around, (chosen, step), end).await;
+        let Admitted { verdict, decision, slot, newer } =
+            self.admit_with_slot(around, (chosen, step, index), end).await;
         let around = newer.as_deref().unwrap_or(around);
         let nothing = Object::new();
         let recorded = match &self.redacted_plan {
@@ -59,7 +61,8 @@ impl Execution {
         let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
         if let (Verdict::Ask(question), 1) = (&verdict, attempt) {
             let (question, call) = (question.clone(), call.clone());
-            Box::pin(self.ask(around, question, (&step_id, adapter_id, call))).await?;
+            let asked = (&*step_id, adapter_id, call);
+            Box::pin(self.ask(around, question, decision.as_deref(), asked)).await?;
             return Ok(Pace::Waits);
         }
         self.recorder.record(&Payload::ToolCallRequested {
@@ -68,6 +71,7 @@ impl Execution {
             adapter_id,
             adapter_capabilities: &chosen.capabilities,
             attempt,
+            policy_decision: decision.as_deref(),
         })?;
         adapter_id.clone_into(&mut self.called);
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
@@ -112,10 +116,11 @@ impl Execution {
             Box::pin(self.close_case(around, case, &mut result)).await;
         }
         let how = if how == "ok" && result.error.is_some() { "operational" } else { how };
-        self.record_result(&result, time)?;
+        self.record_result_within(around, &mut result, time)?;
         self.results.push(result);
         self.judge(around)?;
         self.hold_answer(index);
+        self.drop_unrecorded();
         let rejected = how == "ok" && self.recorder.run().phase() == Phase::Refused;
         let how = if rejected { "operational" } else { how };
         if let Some(error) = self.results.last().and_then(|result| result.error.as_ref()) {
@@ -170,7 +175,7 @@ impl Execution {
         Ok(CheckedCall { answer, time, case })
     }
 
-    /// Makes a call in its slot, unless it got none.
+    /// Makes a call in its slot, unless it got none. A run with a large answer leaves the threads that serve others.
     pub(super) async fn call_in_slot(
         &mut self,
         around: &Surroundings,
@@ -179,7 +184,11 @@ impl Execution {
         end: Option<Instant>,
     ) -> Result<CallResult, Broken> {
         match slot {
-            Some(Ok(slot)) => self.call(around, (permit, slot, timeout), index, end).await,
+            Some(Ok(slot)) => {
+                let called = self.call(around, (permit, slot, timeout), index, end).await?;
+                offload::step_aside(is_large(&called.0)).await;
+                Ok(called)
+            }
             Some(Err((error, time))) => Ok((Err(error), time, None)),
             None => Ok((Err(AdapterError::bug("no slot")), Duration::ZERO, None)),
         }
@@ -283,27 +292,7 @@ impl Execution {
         result: &StepResult,
         time: Duration,
     ) -> Result<(), Illegal> {
-        let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (step_id, adapter_id) = (&result.step_id, &self.called);
-        self.recorder.record(&match &result.error {
-            None => Payload::ToolCallSucceeded {
-                step_id,
-                simulated: result.simulated,
-                output: &result.output,
-                adapter_id,
-                duration_ms,
-            },
-            Some(error) => Payload::ToolCallFailed {
-                step_id,
-                error_kind: error.kind_name(),
-                error_code: &error.code,
-                message: &error.message,
-                details: &error.details,
-                output: Some(&result.output).filter(|output| !output.is_empty()),
-                adapter_id,
-                duration_ms,
-            },
-        })
+        self.recorder.record(&result_payload(result, &self.called, time))
     }
 
     pub(super) fn complete_step(&mut self, index: usize) -> Result<(), Illegal> {
@@ -323,6 +312,14 @@ struct CheckedCall {
 
 /// Answer of a call, its time, and a report of the router.
 pub(super) type CallResult = (Result<Object, AdapterError>, Duration, Option<Box<Report>>);
+
+/// Returns whether an answer is large.
+fn is_large(answer: &Result<Object, AdapterError>) -> bool {
+    match answer {
+        Ok(output) => offload::is_large(output),
+        Err(error) => offload::is_large_error(error),
+    }
+}
 
 /// Returns the metrics label of an answer.
 fn outcome_label(answer: &Result<Object, FailedCall>) -> &'static str {

@@ -136,7 +136,11 @@ fn answer(class: ActionClass, ran: &Ran, artifacts: &[Artifact]) -> String {
         End::Refused { .. } => 1,
         End::TimedOut => TIMED_OUT,
         End::Failed { .. } => NOT_EXECUTED,
-        End::Flooded | End::Filled | End::Swarmed { .. } | End::Cancelled => KILLED,
+        End::Flooded
+        | End::Filled { .. }
+        | End::TooManyFiles { .. }
+        | End::Swarmed { .. }
+        | End::Cancelled => KILLED,
     };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut output = Object::with_capacity(9);
@@ -164,7 +168,8 @@ fn reason(end: &End) -> Option<String> {
         End::Refused { .. } => "refused".to_owned(),
         End::TimedOut => "timeout".to_owned(),
         End::Flooded => "output_limit".to_owned(),
-        End::Filled => "disk_limit".to_owned(),
+        End::Filled { .. } => "disk_limit".to_owned(),
+        End::TooManyFiles { .. } => "files_limit".to_owned(),
         End::Swarmed { .. } => "process_limit".to_owned(),
         End::Cancelled => "cancelled".to_owned(),
         End::Failed { .. } => "executor_failed".to_owned(),
@@ -183,8 +188,8 @@ fn errors(end: &End) -> Vec<Value> {
             "the time was over; the program and all that it had started were killed".to_owned()
         }
         End::Flooded => "it wrote more than it may, and was killed".to_owned(),
-        End::Filled => {
-            "its files took more of the disk than they may, and it was killed".to_owned()
+        End::Filled { why } | End::TooManyFiles { why } => {
+            format!("{why}; whatever was left of it was killed")
         }
         End::Swarmed { most } => format!("it had more than {most} processes, and was killed"),
         End::Cancelled => "nobody wanted it any more".to_owned(),

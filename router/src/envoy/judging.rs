@@ -240,7 +240,7 @@ impl Envoy {
             library_path: settings.map(PathBuf::from).collect(),
             grants,
             workspace: Some(workspace),
-            metadata: if builds { Metadata::Unconfined } else { Metadata::Denied },
+            metadata: if builds { Metadata::Mediated } else { Metadata::Denied },
             processes: matches!(order.task, Task::Run { .. }).then_some(self.settings.processes),
             file_size: Some(self.settings.file),
             // Nothing: an execution that cannot be confined is rejected.
@@ -259,6 +259,8 @@ impl Envoy {
             time: order.timeout.min(time),
             output: self.settings.output,
             disk: self.settings.disk,
+            file: self.settings.file,
+            files: self.settings.files,
             places: [self.settings.workspace.clone()]
                 .into_iter()
                 .chain(staged.writable())

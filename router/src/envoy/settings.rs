@@ -26,6 +26,8 @@ pub struct Settings {
     pub file: u64,
     /// Bytes that the files of an execution may take.
     pub disk: u64,
+    /// Limit of new files.
+    pub files: u64,
     /// Bytes of a disk that are left to others.
     pub keep_free: u64,
 }
@@ -45,6 +47,7 @@ struct Written {
     output_kb: Option<u64>,
     file_mb: Option<u64>,
     disk_mb: Option<u64>,
+    files: Option<u64>,
     keep_free_mb: Option<u64>,
 }
 
@@ -74,6 +77,7 @@ impl Settings {
             output: usize::try_from(output).unwrap_or(usize::MAX),
             file: number("file_mb", written.file_mb, 512, most)? * MIB,
             disk: number("disk_mb", written.disk_mb, 1024, most)? * MIB,
+            files: number("files", written.files, 100_000, 100_000_000)?,
             keep_free: number("keep_free_mb", written.keep_free_mb, 256, most)? * MIB,
         })
     }
@@ -127,6 +131,7 @@ mod tests {
         let workspace = place.path().to_str().unwrap();
         let settings = Settings::read(&json!({ "workspace": workspace })).unwrap();
         assert_eq!((settings.shell_exec, settings.output), (false, 1 << 20));
+        assert_eq!(settings.files, 100_000);
         for (bad, why) in [
             (json!({}), "workspace"),
             (json!({ "workspace": "relative" }), "not absolute"),
@@ -135,6 +140,7 @@ mod tests {
             (json!({ "workspace": workspace, "shell": true }), "unknown field"),
             (json!({ "workspace": workspace, "timeout_s": 3601 }), "1 to 3600"),
             (json!({ "workspace": workspace, "output_kb": 0 }), "1 to 4096"),
+            (json!({ "workspace": workspace, "files": 0 }), "files must be from 1"),
         ] {
             let error = Settings::read(&bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");

@@ -1,11 +1,12 @@
 //! A directory of its own for each execution that has a use for one, which is gone when the execution is.
 
+mod removal;
+
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
 
 /// Where executions have their own directories.
 #[derive(Debug)]
@@ -43,10 +44,30 @@ impl Place {
 /// The directory of one execution; none where it has no use for one.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
-    directory: Option<TempDir>,
+    directory: Option<StagingDirectory>,
     places: Vec<Place>,
-    /// As long as it is held, nobody sweeps the directory away.
-    _held: Option<File>,
+}
+
+/// A directory that is removed when this is dropped.
+#[derive(Debug)]
+struct StagingDirectory {
+    path: PathBuf,
+    /// As long as it is locked, no other process removes the directory.
+    _lock: File,
+}
+
+impl Drop for StagingDirectory {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Removes a directory. The next process that starts removes the rest.
+fn remove(path: &Path) {
+    if let Err(error) = removal::remove_directory(path) {
+        let path = path.display();
+        tracing::warn!(%path, %error, "cannot remove the directory of an execution");
+    }
 }
 
 impl Staging {
@@ -63,7 +84,7 @@ impl Staging {
             let free =
                 held.is_ok_and(|it| flock(&it, FlockOperation::NonBlockingLockExclusive).is_ok());
             if free {
-                drop(std::fs::remove_dir_all(entry.path()));
+                remove(&entry.path());
             }
         }
         Ok(Self { root })
@@ -78,14 +99,15 @@ impl Staging {
         let failed = |error: std::io::Error| format!("staging {}: {error}", self.root.display());
         let directory = tempfile::Builder::new().prefix("exec-").tempdir_in(&self.root);
         let directory = directory.map_err(failed)?;
-        let held = File::open(directory.path()).map_err(failed)?;
-        flock(&held, FlockOperation::NonBlockingLockExclusive)
+        let lock = File::open(directory.path()).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed(error.into()))?;
+        let directory = StagingDirectory { path: directory.keep(), _lock: lock };
         for place in &places {
-            let path = directory.path().join(place.name());
+            let path = directory.path.join(place.name());
             DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
         }
-        Ok(Staged { directory: Some(directory), places, _held: Some(held) })
+        Ok(Staged { directory: Some(directory), places })
     }
 }
 
@@ -98,7 +120,7 @@ impl Staged {
     /// Returns where a place is, if there is one.
     pub(super) fn place(&self, place: Place) -> Option<PathBuf> {
         let directory = self.directory.as_ref().filter(|_| self.places.contains(&place))?;
-        Some(directory.path().join(place.name()))
+        Some(directory.path.join(place.name()))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Why a run failed: what `RUN_FAILED` says.
 
 use super::object_text::ObjectText;
+use super::output_digest::OutputDigest;
+use crate::budget::Shortage;
 use crate::caller::Revocation;
 use crate::json::Object;
 
@@ -44,12 +46,27 @@ pub enum Failure {
         /// Whether a call was under way of which nobody knows what it did.
         in_doubt: bool,
     },
+    /// The original arguments of its plan cannot be read, so it cannot resume.
+    HeldArguments {
+        /// The problem.
+        message: String,
+    },
     /// The caller gave it up.
     Cancelled,
     /// The time for the whole run was over.
     TimedOut {
         /// The time it was given.
         timeout_ms: u64,
+    },
+    /// The record has no room for another step.
+    RecordLimit {
+        /// Bytes that the record may have.
+        limit: u64,
+    },
+    /// Answers of runs use too much memory for another step.
+    MemoryLimit {
+        /// Whose answers they are.
+        shortage: Shortage,
     },
     /// The token of its caller is no longer valid.
     Revoked {
@@ -70,9 +87,11 @@ impl Failure {
             Self::MaxSteps { .. } => "max_steps_exceeded",
             Self::Bug { .. } => Self::BUG,
             Self::Step { .. } => "step_failed",
-            Self::Interrupted { .. } => "interrupted",
+            Self::Interrupted { .. } | Self::HeldArguments { .. } => "interrupted",
             Self::Cancelled => "cancelled",
             Self::TimedOut { .. } => "timed_out",
+            Self::RecordLimit { .. } => "record_limit",
+            Self::MemoryLimit { .. } => "memory_limit",
             Self::Revoked { .. } => "revoked",
         }
     }
@@ -87,11 +106,24 @@ impl Failure {
                 format!("the plan has {plan_steps} steps, and the policy allows {max_steps}"),
             )),
             Self::Interrupted { message, .. } => Some(("RUN_INTERRUPTED", message.clone())),
+            Self::HeldArguments { message } => Some(("HELD_ARGUMENTS_UNREADABLE", message.clone())),
             Self::Cancelled => Some(("RUN_CANCELLED", "the run was cancelled".to_owned())),
             Self::TimedOut { timeout_ms } => Some((
                 "RUN_TIMED_OUT",
                 format!("the run was not over after {timeout_ms} milliseconds"),
             )),
+            Self::RecordLimit { limit } => Some((
+                OutputDigest::CODE,
+                format!("the record of the run has no room for another step within {limit} bytes"),
+            )),
+            Self::MemoryLimit { shortage } => {
+                let whose = match shortage {
+                    Shortage::Share => "runs of the same token",
+                    Shortage::Total => "all runs",
+                };
+                let message = format!("answers of {whose} use too much memory for another step");
+                Some(("MEMORY_LIMIT", message))
+            }
             Self::Revoked { message } => Some((Revocation::CODE, message.clone())),
             Self::Bug { .. } | Self::Step { .. } => None,
         }
@@ -111,6 +143,9 @@ impl Failure {
         object.text("error_code", self.code());
         if let Self::Interrupted { in_doubt, .. } = self {
             object.flag("in_doubt", *in_doubt);
+        }
+        if let Self::RecordLimit { limit } = self {
+            object.number("limit", *limit);
         }
         if let Self::MaxSteps { max_steps, .. } = self {
             object.number("max_steps", *max_steps);

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::object_text::{ObjectText, write_array};
+use super::output_digest::OutputDigest;
 use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Started};
 use crate::approval::Decision;
 use crate::digest::Digest;
@@ -74,8 +75,10 @@ pub enum Payload<'a> {
         args_digest: &'a str,
         /// The version of the law that asks.
         policy_version: &'a str,
-        /// The rule of that law.
-        rule: u64,
+        /// The id of the rule of that law.
+        rule: &'a str,
+        /// The decision of the policy, as canonical JSON text.
+        policy_decision: Option<&'a str>,
         /// Why it is asked, in the operator's words.
         reason: Option<&'a str>,
         /// Who wants the call made, if that is known.
@@ -110,6 +113,8 @@ pub enum Payload<'a> {
         adapter_capabilities: &'a [&'a str],
         /// How often it was requested, this time included.
         attempt: u64,
+        /// The decision of the policy, as canonical JSON text.
+        policy_decision: Option<&'a str>,
     },
     /// A call was answered.
     ToolCallSucceeded {
@@ -119,6 +124,8 @@ pub enum Payload<'a> {
         simulated: bool,
         /// The answer as recorded.
         output: &'a Object,
+        /// The digest of an answer that the record has no room for.
+        output_digest: Option<OutputDigest>,
         /// The adapter.
         adapter_id: &'a str,
         /// How long the call took.
@@ -138,6 +145,8 @@ pub enum Payload<'a> {
         details: &'a Object,
         /// The output as recorded, if the adapter gave one with the failure.
         output: Option<&'a Object>,
+        /// The digest of an output that the record has no room for.
+        output_digest: Option<OutputDigest>,
         /// The adapter.
         adapter_id: &'a str,
         /// How long the call took.
@@ -371,6 +380,7 @@ impl Payload<'_> {
                 args_digest,
                 policy_version,
                 rule,
+                policy_decision,
                 reason,
                 caller,
                 expires_at,
@@ -381,6 +391,9 @@ impl Payload<'_> {
                 if let Some(caller) = caller {
                     object.object("caller", caller);
                 }
+                if let Some(decision) = policy_decision {
+                    object.field("decision", |out| out.push_str(decision));
+                }
                 object.text("expires_at", expires_at);
                 if !grants.is_empty() {
                     object.field("grants", |out| write_array(out, grants, json::write_canonical));
@@ -389,7 +402,7 @@ impl Payload<'_> {
                 if let Some(reason) = reason {
                     object.text("reason", reason);
                 }
-                object.number("rule", *rule).text("step_id", step_id);
+                object.text("rule", rule).text("step_id", step_id);
                 object.number("under_way_ms", *under_way_ms);
             }
             Self::ApprovalDecided { step_id, approval_id, decision, by, reason } => {
@@ -403,19 +416,33 @@ impl Payload<'_> {
                 adapter_id,
                 adapter_capabilities,
                 attempt,
-                ..
+                policy_decision,
             } => {
                 object.texts("adapter_capabilities", adapter_capabilities);
                 object.text("adapter_id", adapter_id);
                 if *attempt > 1 {
                     object.number("attempt", *attempt);
                 }
-                object.object("call", call).text("step_id", step_id);
-            }
-            Self::ToolCallSucceeded { step_id, simulated, output, adapter_id, duration_ms } => {
-                object.text("adapter_id", adapter_id).number("duration_ms", *duration_ms);
-                object.object("output", output).flag("simulated", *simulated);
+                object.object("call", call);
+                if let Some(decision) = policy_decision {
+                    object.field("decision", |out| out.push_str(decision));
+                }
                 object.text("step_id", step_id);
+            }
+            Self::ToolCallSucceeded {
+                step_id,
+                simulated,
+                output,
+                output_digest,
+                adapter_id,
+                duration_ms,
+            } => {
+                object.text("adapter_id", adapter_id).number("duration_ms", *duration_ms);
+                object.object("output", output);
+                if let Some(digest) = output_digest {
+                    object.object("output_digest", &digest.to_json());
+                }
+                object.flag("simulated", *simulated).text("step_id", step_id);
             }
             Self::ToolCallFailed {
                 step_id,
@@ -424,6 +451,7 @@ impl Payload<'_> {
                 message,
                 details,
                 output,
+                output_digest,
                 adapter_id,
                 duration_ms,
             } => {
@@ -432,6 +460,9 @@ impl Payload<'_> {
                 object.text("error_kind", error_kind).text("message", message);
                 if let Some(output) = output {
                     object.object("output", output);
+                }
+                if let Some(digest) = output_digest {
+                    object.object("output_digest", &digest.to_json());
                 }
                 object.text("step_id", step_id);
             }

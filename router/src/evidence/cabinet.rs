@@ -200,6 +200,11 @@ impl Cabinet {
         Ok(sweep(&self.shared).map_err(failed)?.1)
     }
 
+    /// Returns the directory that has everything.
+    pub(super) fn root(&self) -> &Path {
+        &self.shared.root
+    }
+
     /// Returns the directory of all evidence.
     #[must_use]
     pub fn evidence(&self) -> PathBuf {

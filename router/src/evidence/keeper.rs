@@ -88,6 +88,16 @@ impl Keeper {
         Ok(keeper)
     }
 
+    /// Returns the directory of the evidence.
+    pub(crate) fn root(&self) -> &Path {
+        self.cabinet.root()
+    }
+
+    /// Returns the directory of the keys and the log.
+    pub(crate) fn log_root(&self) -> &Path {
+        self.sealer.root()
+    }
+
     /// Finishes what was left: what is staged, and then the cases of which nothing else was kept.
     fn finish_all(&self, left: Left) {
         let mut failed = 0;

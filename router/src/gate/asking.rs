@@ -1,7 +1,9 @@
 //! Whether a person has to be asked about a call, and whether what they said is about exactly this call.
 
+use std::borrow::Cow;
+
 use super::Grounds;
-use crate::approval::{Approval, Decision, args_digest, original_digest};
+use crate::approval::{Approval, Decision, args_digest, original_digest, original_step_digest};
 use crate::json::Value;
 use crate::policy::{Act, Judgement};
 use crate::request::Step;
@@ -9,8 +11,8 @@ use crate::request::Step;
 /// What a person is to be asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// The rule that wants it, counted from 0.
-    pub rule: u64,
+    /// The id of the rule that wants it.
+    pub rule: String,
     /// Why, in the operator's words.
     pub reason: Option<String>,
     /// What the plan grants to the call beyond the role of its caller.
@@ -43,36 +45,33 @@ pub(super) fn settle(
         return refused;
     }
     let Judgement::Ask { rule, reason } = judgement else { return Settled::Granted };
-    if grounds.redacted {
-        let message = format!(
-            "{}.{} of adapter '{}' needs an approval, and the run cannot wait for one: secrets were taken \
-             out of its plan before it was recorded. Put secrets into the plan as {{\"$secret\": \"NAME\"}}, \
-             or into the configuration",
-            act.tool, act.method, act.adapter_id
-        );
-        let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
-        return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
-    }
-    let (args, interaction) = (step.args(), step.interaction());
-    let original = match original_digest(grounds.key, args, interaction) {
+    let redacted = grounds.recorded.filter(|recorded| *recorded != step.raw());
+    let original = match redacted {
+        None => original_digest(grounds.key, step.args(), step.interaction()),
+        Some(_) => original_step_digest(grounds.key, step.raw()),
+    };
+    let original = match original {
         Ok(original) => original,
         Err(message) => {
             let message = format!("cannot compute the digest of the approval: {message}");
             let details = serde_json::json!({ "denied_by": "approval", "rule": rule });
-            return Settled::Refused { code: "APPROVAL_IMPOSSIBLE", message, details };
+            return Settled::Refused { code: "STORE_KEY_UNUSABLE", message, details };
         }
     };
-    // The recorded arguments are the given ones: the plan was not redacted.
-    let grants = step.grants().and_then(Value::as_array).unwrap_or_default();
+    // A person sees the recorded form, and the approval covers both forms.
+    let recorded =
+        redacted.map_or(Cow::Borrowed(step), |it| Cow::Owned(Step::of_record(it.clone())));
+    let (args, interaction) = (recorded.args(), recorded.interaction());
+    let grants = recorded.grants().and_then(Value::as_array).unwrap_or_default();
     let question = Question {
-        rule: rule as u64,
+        rule,
         reason,
         args_digest: args_digest(args, interaction, grants, original).to_string(),
         grants: grants.to_vec(),
-        policy_version: grounds.law.version(),
+        policy_version: grounds.law.digest().to_owned(),
     };
     match grounds.approval {
-        Some(approval) if covers(approval, grounds, act, step, &question) => Settled::Granted,
+        Some(approval) if covers(approval, grounds, act, &recorded, &question) => Settled::Granted,
         _ => Settled::Ask(question),
     }
 }
@@ -82,19 +81,21 @@ fn covers(
     approval: &Approval,
     grounds: Grounds<'_>,
     act: Act<'_>,
-    step: &Step,
+    recorded: &Step,
     question: &Question,
 ) -> bool {
     let granted =
         approval.ruling.as_ref().is_some_and(|ruling| ruling.decision == Decision::Approved);
     granted
-        && approval.step_id == step.step_id()
+        && approval.step_id == recorded.step_id()
         && approval.caller.as_ref() == grounds.caller
         && approval.adapter_id == act.adapter_id
-        && approval.tool() == act.tool
-        && approval.method() == act.method
+        && approval.tool() == recorded.tool()
+        && approval.method() == recorded.method()
         && approval.args_digest == question.args_digest
         && approval.policy_version == question.policy_version
+        // Under one policy, the moment may decide which rule asks.
+        && approval.rule == question.rule
         && !approval.is_expired(grounds.now)
 }
 
@@ -147,7 +148,7 @@ mod tests {
     }
 
     fn ask() -> Judgement {
-        Judgement::Ask { rule: 3, reason: Some("why".to_owned()) }
+        Judgement::Ask { rule: "rule-4".to_owned(), reason: Some("why".to_owned()) }
     }
 
     fn caller() -> Caller {
@@ -165,7 +166,7 @@ mod tests {
             grants: Vec::new(),
             args_digest: digest_of(&step("{}"), &[]),
             policy_version: Law::default().version(),
-            rule: 3,
+            rule: "rule-4".to_owned(),
             asked_because: None,
             caller: Some(caller()),
             requested_at: Timestamp::from_millis(0).to_string(),
@@ -179,6 +180,17 @@ mod tests {
     fn digest_of(step: &Step, grants: &[Value]) -> String {
         let original = original_digest(&TestKey, step.args(), None).unwrap();
         args_digest(step.args(), None, grants, original).to_string()
+    }
+
+    /// Computes the digest of a step that may have another recorded form.
+    fn recorded_digest(step: &Step, recorded: Option<&Step>) -> String {
+        let shown = recorded.unwrap_or(step);
+        let grants = shown.grants().unwrap().as_array().unwrap();
+        let original = match recorded.filter(|recorded| *recorded != step) {
+            None => return digest_of(step, grants),
+            Some(_) => original_step_digest(&TestKey, step.raw()).unwrap(),
+        };
+        args_digest(shown.args(), shown.interaction(), grants, original).to_string()
     }
 
     /// Key of the tests.
@@ -195,15 +207,15 @@ mod tests {
         Ruling { decision, by: Some("ada".to_owned()), reason: None, at: String::new() }
     }
 
-    fn settled(approval: Option<&Approval>, judgement: Judgement, redacted: bool) -> String {
-        settled_for(&step("{}"), approval, judgement, redacted)
+    fn settled(approval: Option<&Approval>, judgement: Judgement) -> String {
+        settled_for(&step("{}"), approval, judgement, None)
     }
 
     fn settled_for(
         step: &Step,
         approval: Option<&Approval>,
         judgement: Judgement,
-        redacted: bool,
+        recorded: Option<&Step>,
     ) -> String {
         let (law, secrets, caller) = (Law::default(), Secrets::empty(), caller());
         let grounds = Grounds {
@@ -213,9 +225,11 @@ mod tests {
             caller: Some(&caller),
             secrets: &secrets,
             approval,
-            redacted,
+            recorded: recorded.map(Step::raw),
             key: &TestKey,
             now: NOW,
+            run_id: "r",
+            goal: "",
         };
         match settle(grounds, judgement, ACT, step) {
             Settled::Granted => "granted".to_owned(),
@@ -226,9 +240,12 @@ mod tests {
                 args_digest: digest,
                 policy_version,
             }) => {
-                assert_eq!((rule, reason.as_deref()), (3, Some("why")));
-                assert_eq!(Some(&grants[..]), step.grants().unwrap().as_array());
-                assert_eq!(digest, digest_of(step, &grants));
+                assert_eq!((rule.as_str(), reason.as_deref()), ("rule-4", Some("why")));
+                assert_eq!(
+                    Some(&grants[..]),
+                    recorded.unwrap_or(step).grants().unwrap().as_array()
+                );
+                assert_eq!(digest, recorded_digest(step, recorded));
                 assert_eq!(policy_version, law.version());
                 "ask".to_owned()
             }
@@ -238,10 +255,9 @@ mod tests {
 
     #[test]
     fn only_an_approval_of_exactly_this_call_lets_it_through() {
-        assert_eq!(settled(None, Judgement::Allow, false), "granted");
-        assert_eq!(settled(None, ask(), false), "ask");
-        assert_eq!(settled(None, ask(), true), "APPROVAL_IMPOSSIBLE");
-        assert_eq!(settled(Some(&granted()), ask(), false), "granted");
+        assert_eq!(settled(None, Judgement::Allow), "granted");
+        assert_eq!(settled(None, ask()), "ask");
+        assert_eq!(settled(Some(&granted()), ask()), "granted");
         let text = str::to_owned;
         let call = |key: &str| {
             let mut call = granted().call;
@@ -255,6 +271,7 @@ mod tests {
             Approval { call: call("method"), ..granted() },
             Approval { args_digest: digest_of(&step(r#"{"a":1}"#), &[]), ..granted() },
             Approval { policy_version: text("other"), ..granted() },
+            Approval { rule: text("other"), ..granted() },
             Approval { caller: None, ..granted() },
             Approval { caller: Some(Caller { token_id: None, ..caller() }), ..granted() },
             Approval { expires_at: NOW.to_string(), ..granted() },
@@ -262,7 +279,7 @@ mod tests {
             Approval { ruling: Some(ruling(Decision::Void)), ..granted() },
         ];
         for other in others {
-            assert_eq!(settled(Some(&other), ask(), false), "ask", "{other:?}");
+            assert_eq!(settled(Some(&other), ask()), "ask", "{other:?}");
         }
     }
 
@@ -271,17 +288,58 @@ mod tests {
         let shell = granted_step("{}", r#"[{"grant":"shell_exec"}]"#);
         let network = granted_step("{}", r#"[{"grant":"network","targets":["a:1"]}]"#);
         let (plain, bare) = (step("{}"), granted());
-        assert_eq!(settled_for(&plain, Some(&bare), ask(), false), "granted");
+        assert_eq!(settled_for(&plain, Some(&bare), ask(), None), "granted");
         for other in [&shell, &network] {
-            assert_eq!(settled_for(other, Some(&bare), ask(), false), "ask", "{other:?}");
+            assert_eq!(settled_for(other, Some(&bare), ask(), None), "ask", "{other:?}");
         }
         let grants = shell.grants().unwrap().as_array().unwrap().to_vec();
         let digest = digest_of(&shell, &grants);
         let approval = Approval { grants, args_digest: digest, ..granted() };
-        assert_eq!(settled_for(&shell, Some(&approval), ask(), false), "granted");
+        assert_eq!(settled_for(&shell, Some(&approval), ask(), None), "granted");
         for other in [&plain, &network] {
-            assert_eq!(settled_for(other, Some(&approval), ask(), false), "ask", "{other:?}");
+            assert_eq!(settled_for(other, Some(&approval), ask(), None), "ask", "{other:?}");
         }
+    }
+
+    #[test]
+    fn approval_covers_recorded_and_original_form() {
+        let recorded = step(r#"{"password":"[REDACTED]"}"#);
+        let [one, other] =
+            ["hunter2", "hunter3"].map(|password| step(&format!(r#"{{"password":"{password}"}}"#)));
+        assert_eq!(settled_for(&one, None, ask(), Some(&recorded)), "ask");
+        let args_digest = recorded_digest(&one, Some(&recorded));
+        let approval = Approval { args_digest, call: recorded.call().clone(), ..granted() };
+        assert_eq!(settled_for(&one, Some(&approval), ask(), Some(&recorded)), "granted");
+        assert_eq!(settled_for(&other, Some(&approval), ask(), Some(&recorded)), "ask");
+        // Redaction that changes nothing of a step leaves its digest as it is.
+        assert_eq!(settled_for(&step("{}"), Some(&granted()), ask(), Some(&step("{}"))), "granted");
+    }
+
+    #[test]
+    fn refuses_to_ask_without_the_key_of_the_store() {
+        #[derive(Debug)]
+        struct NoKey;
+        impl ArgumentKey for NoKey {
+            fn keyed_digest(&self, _: &[&[u8]]) -> Result<Digest, String> {
+                Err("no key".to_owned())
+            }
+        }
+        let (law, secrets) = (Law::default(), Secrets::empty());
+        let grounds = Grounds {
+            mode: Mode::Apply,
+            policy: Policy::default(),
+            law: &law,
+            caller: None,
+            secrets: &secrets,
+            approval: None,
+            recorded: None,
+            key: &NoKey,
+            now: NOW,
+            run_id: "r",
+            goal: "",
+        };
+        let settled = settle(grounds, ask(), ACT, &step("{}"));
+        assert!(matches!(settled, Settled::Refused { code: "STORE_KEY_UNUSABLE", .. }));
     }
 
     #[test]
@@ -291,7 +349,7 @@ mod tests {
         for (decision, code) in cases {
             let approval = Approval { ruling: Some(ruling(decision)), ..granted() };
             for judgement in [ask(), Judgement::Allow] {
-                assert_eq!(settled(Some(&approval), judgement, false), code);
+                assert_eq!(settled(Some(&approval), judgement), code);
             }
         }
     }

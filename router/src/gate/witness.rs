@@ -68,6 +68,7 @@ impl Witness {
             Some("offer") => "NOT_OFFERED",
             Some("catalogue" | "name") if error.code == Law::NAME_INVALID => Law::NAME_INVALID,
             Some("catalogue" | "name") => Law::UNKNOWN_OPERATION,
+            Some("rule") if error.code == Law::CONDITION_FAILED => Law::CONDITION_FAILED,
             Some("rule" | "default" | "operator") => "PERMISSION_DENIED",
             Some("secrets") if error.code == secret::Error::NOT_BOUND => secret::Error::NOT_BOUND,
             _ => return,

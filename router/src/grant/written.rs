@@ -47,7 +47,7 @@ impl Grants {
     pub fn add(&mut self, kind: Kind, text: &str, base: &Path) -> Result<(), Refused> {
         match kind {
             Kind::Connect => {
-                let remedy = "write HOST:PORT, such as api.example.com:443 or 127.0.0.1:8080";
+                let remedy = "write HOST:PORT, such as api.example.com:443, 127.0.0.1:8080 or 10.0.0.0/8:5432";
                 let endpoint = text.parse().map_err(|why| Refused { why, remedy })?;
                 put(&mut self.connect, endpoint);
             }

@@ -1,18 +1,18 @@
-//! Slots: limit the concurrent calls of one adapter.
+//! Slots: limit the concurrent calls of one adapter, and serve those that wait round robin over tokens.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 use super::{FOREVER, cancelled, time_from};
 use crate::metrics::{CallInFlight, CallWaits};
+use crate::share::{FairPermit, FairPool, QueueEntry, ShareRefusal};
 
 /// A slot for one call. It is free again when the adapter is done, not when the caller stops waiting.
 #[derive(Debug)]
 pub(crate) struct CallSlot {
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<FairPermit>,
     _in_flight: CallInFlight,
 }
 
@@ -22,51 +22,64 @@ impl CallSlot {
         Self { _permit: None, _in_flight: waits.begins() }
     }
 
-    /// Takes a free slot, or a place in the queue.
+    /// Takes a free slot. The error is the queue in which to wait for one.
     pub(super) fn take(
-        free: &Arc<Semaphore>,
+        (adapter_id, slots): (&str, &FairPool),
         waits: CallWaits,
         limit: Duration,
     ) -> Result<Self, SlotQueue> {
-        match Arc::clone(free).try_acquire_owned() {
-            Ok(permit) => Ok(Self { _permit: Some(permit), _in_flight: waits.begins() }),
-            Err(_) => Err(SlotQueue { free: Arc::clone(free), waits, limit }),
+        match slots.try_acquire() {
+            Some(permit) => Ok(Self { _permit: Some(permit), _in_flight: waits.begins() }),
+            None => {
+                let (adapter_id, slots) = (adapter_id.to_owned(), slots.clone());
+                Err(SlotQueue { adapter_id, slots, waits, limit })
+            }
         }
     }
 }
 
-/// A place in the queue for a slot, counted as a waiting call.
+/// The queue for a slot, and a call in it that is counted as waiting.
 #[derive(Debug)]
 pub(crate) struct SlotQueue {
-    free: Arc<Semaphore>,
+    adapter_id: String,
+    slots: FairPool,
     waits: CallWaits,
     /// The time that calls of the adapter have.
     limit: Duration,
 }
 
 impl SlotQueue {
-    /// Waits for a slot as long as for a call: the calls that hold the slots may never end. The semaphore
-    /// serves in the order of arrival, so a long run does not starve a short one.
+    /// Waits for a slot in the queue of a token, as long as for a call: the calls that hold the slots may never end. Tokens
+    /// are served round robin, the calls of one token in the order of arrival.
     ///
     /// # Errors
-    /// When the time of the step or of the run is over, or the run is cancelled; with the time that passed.
+    /// When the token has too many calls in the queue, the time of the step or of the run is over, or the run is cancelled;
+    /// with the time that passed.
     pub(crate) async fn wait(
         self,
+        (token, entry): (&str, QueueEntry),
         step: Option<Duration>,
         run: Option<Instant>,
         given_up: &Notify,
     ) -> Result<CallSlot, (AdapterError, Duration)> {
-        let Self { free, waits, limit } = self;
+        let Self { adapter_id, slots, waits, limit } = self;
         let since = Instant::now();
         let time = time_from(since, limit, step, run);
         let not_called = serde_json::json!({ "called": false });
+        // Callers without a token have turns like a token, and no limit of their own.
+        let entry = if token.is_empty() { QueueEntry::Exempt } else { entry };
+        let waiter = match slots.enqueue(token, entry) {
+            Ok(waiter) => waiter,
+            Err(full) => {
+                let refusal = ShareRefusal::Queue { adapter_id, limit: full.limit };
+                let error = AdapterError::operational(refusal.code(), refusal.to_string());
+                return Err((error.details(not_called), Duration::ZERO));
+            }
+        };
         let error = tokio::select! {
-            permit = free.acquire_owned() => match permit {
-                Ok(permit) => {
-                    return Ok(CallSlot { _permit: Some(permit), _in_flight: waits.begins() });
-                }
-                Err(_) => AdapterError::bug("the router is closed"),
-            },
+            permit = waiter => {
+                return Ok(CallSlot { _permit: Some(permit), _in_flight: waits.begins() });
+            }
             () = tokio::time::sleep(time.min(FOREVER)) => {
                 let message = "all call slots of the adapter are in use";
                 let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

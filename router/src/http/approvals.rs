@@ -11,6 +11,11 @@ use crate::json::{self, Object, Value};
 use crate::router::{Answer, Refusal};
 use crate::store::ApprovalFilter;
 
+/// The most bytes of a page of more than one approval.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+/// Copies of a page while it is read: its text, its values, and the text of the answer.
+const COPIES: usize = 3;
+
 /// Lists approvals.
 pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     let open = match context.query("state") {
@@ -29,6 +34,15 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
         limit: runs::number(&context, "limit", 1..=1000)?.unwrap_or(50),
         offset: runs::number(&context, "offset", 0..=usize::MAX >> 11)?.unwrap_or(0),
     };
+    let asked = filter.clone();
+    let (context, bytes) = context
+        .ask_with(move |context| Ok(context.service.store().approvals_size(&asked)?))
+        .await?;
+    if bytes > PAGE_BYTES && filter.limit > 1 {
+        let detail = format!("the page has {bytes} bytes, more than {PAGE_BYTES}");
+        return Err(Problem::query(detail).hint("ask for fewer approvals with limit"));
+    }
+    let _reservation = context.memory.wait(COPIES * bytes).await?;
     context
         .blocking(move |context| {
             let (approvals, total) = context.service.router().approvals(&filter)?;

@@ -8,10 +8,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode, request};
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
-use super::body::{Held, Memory};
+use super::body::{BodyLimits, BufferedBody, CallerMemory};
 use super::count::Count;
 use super::problem::Problem;
 use super::routes::{Access, Payload, ROUTES, Route};
@@ -19,7 +18,9 @@ use super::{Peer, cors};
 use crate::access::{Bearer, Denial, Scope};
 use crate::json::Value;
 use crate::mcp::Endpoint;
-use crate::service::{Service, Standing};
+use crate::offload::{self, Load, MovableWork};
+use crate::service::{ConnectionHandle, Service, Standing};
+use crate::share::FairPermit;
 use crate::telemetry::{self, work_span};
 use crate::trace::TraceContext;
 
@@ -29,7 +30,6 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 #[derive(Clone)]
 struct Means {
     service: Service,
-    memory: Memory,
     mcp: Arc<Endpoint>,
 }
 
@@ -41,8 +41,8 @@ pub(super) struct Context {
     pub(super) bearer: Bearer,
     pub(super) trace: Option<TraceContext>,
     pub(super) headers: HeaderMap,
-    pub(super) body: Held,
-    pub(super) memory: Memory,
+    pub(super) body: BufferedBody,
+    pub(super) memory: CallerMemory,
     route: &'static Route,
     method: http::Method,
     peer: Option<Peer>,
@@ -90,10 +90,7 @@ impl Context {
         let memory = self.memory.clone();
         let (answer, turn) = self.ask_in_turn(question).await;
         // The turn is kept until the answer is counted: so many are in memory besides those that are.
-        let answer = match answer {
-            Ok(response) => Ok(memory.weighed(response).await),
-            Err(problem) => Err(problem),
-        };
+        let answer = answer.map(|response| memory.metered(response));
         drop(turn);
         answer
     }
@@ -106,14 +103,30 @@ impl Context {
         self.ask_in_turn(question).await.0
     }
 
+    /// As [`ask`](Self::ask), and returns the request with the answer.
+    pub(super) async fn ask_with<T: Send + 'static>(
+        self,
+        question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<(Self, T), Problem> {
+        let span = tracing::Span::current();
+        let turn = self.service.turn(Some(&self.bearer.caller)).await;
+        let asked = move || {
+            let answer = span.in_scope(|| question(&self));
+            drop(turn);
+            answer.map(|answer| (self, answer))
+        };
+        let asked = tokio::task::spawn_blocking(asked).await;
+        asked.unwrap_or_else(|error| Err(mistake(&error)))
+    }
+
     async fn ask_in_turn<T: Send + 'static>(
         self,
         question: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
-    ) -> (Result<T, Problem>, Option<OwnedSemaphorePermit>) {
+    ) -> (Result<T, Problem>, Option<FairPermit>) {
         let span = tracing::Span::current();
-        let turn = self.service.turn().await;
+        let turn = self.service.turn(Some(&self.bearer.caller)).await;
         // The turn goes along: the work goes on when whoever asked is gone.
-        let asked = move || (span.in_scope(|| question(&self)), turn);
+        let asked = move || (span.in_scope(|| question(&self)), Some(turn));
         let asked = tokio::task::spawn_blocking(asked).await;
         asked.unwrap_or_else(|error| (Err(mistake(&error)), None))
     }
@@ -124,7 +137,7 @@ impl Context {
             return self.memory.parse(&mut self.body);
         }
         let (memory, mut body) = (self.memory.clone(), std::mem::take(&mut self.body));
-        let turn = self.service.turn().await;
+        let turn = self.service.turn(Some(&self.bearer.caller)).await;
         let parsed = tokio::task::spawn_blocking(move || (memory.parse(&mut body), body, turn));
         match parsed.await {
             Ok((parsed, body, _)) => {
@@ -139,7 +152,7 @@ impl Context {
 /// A text of this length takes about as long to read as a request may keep others waiting.
 const LARGE: usize = 256 * 1024;
 
-fn mistake(error: &tokio::task::JoinError) -> Problem {
+pub(super) fn mistake(error: &tokio::task::JoinError) -> Problem {
     // The process ends, and what was not begun by then never will be.
     if error.is_cancelled() {
         return Problem::draining();
@@ -152,11 +165,9 @@ fn mistake(error: &tokio::task::JoinError) -> Problem {
 /// Makes the service that answers requests, from the table of routes.
 pub(super) fn app(service: &Service) -> std::io::Result<Router> {
     let mcp = Arc::new(Endpoint::new(service)?);
-    let memory = Memory::new(service.standing().server.bodies_bytes);
     let mut paths: Vec<(&'static str, MethodRouter)> = Vec::new();
     for route in ROUTES {
-        let means =
-            Means { service: service.clone(), memory: memory.clone(), mcp: Arc::clone(&mcp) };
+        let means = Means { service: service.clone(), mcp: Arc::clone(&mcp) };
         let handler = move |request: Request| answer(means.clone(), route, request);
         let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
         match paths.iter_mut().find(|(path, _)| *path == route.path) {
@@ -220,7 +231,13 @@ async fn answer(means: Means, route: &'static Route, request: Request) -> Respon
     // The span that is exported, or a link of our own in the chain of the caller.
     let trace = telemetry::current(&span).or_else(|| incoming.map(|incoming| incoming.child()));
     let answered = admit(&means, route, request, trace);
-    let answered = async { (route.handler)(answered.await?).await };
+    let answered = async {
+        let context = answered.await?;
+        let is_large = context.body.bytes.len() >= offload::LARGE;
+        let load = if is_large { Load::Heavy } else { Load::Light };
+        let answer = MovableWork::new((route.handler)(context), load).await;
+        answer.unwrap_or_else(|error| Err(mistake(&error)))
+    };
     let mut response = match answered.instrument(span).await {
         Ok(response) => response,
         Err(problem) => {
@@ -228,6 +245,10 @@ async fn answer(means: Means, route: &'static Route, request: Request) -> Respon
                 service.metrics().refused(code);
             }
             match service.app().secrets() {
+                Ok(secrets) if problem.is_large() => {
+                    let shown = tokio::task::spawn_blocking(move || problem.without(&secrets));
+                    shown.await.unwrap_or_else(|error| mistake(&error)).into_response()
+                }
                 Ok(secrets) => problem.without(&secrets).into_response(),
                 Err(_) => problem.into_response(),
             }
@@ -251,7 +272,7 @@ async fn admit(
     request: Request,
     trace: Option<TraceContext>,
 ) -> Result<Context, Problem> {
-    let Means { service, memory, mcp } = means;
+    let Means { service, mcp } = means;
     let standing = service.standing();
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied();
@@ -259,6 +280,12 @@ async fn admit(
         service.refused(&denial, &what(route), &from(peer), name.as_deref());
         Problem::from(&denial)
     })?;
+    if route.access != Access::Public
+        && let Some(connection) = parts.extensions.get::<ConnectionHandle>()
+    {
+        let limit = standing.server.token_connections();
+        service.authenticated(limit, connection, &bearer.caller)?;
+    }
     let query = query(route, parts.uri.query().unwrap_or_default())?;
     let params = match RawPathParams::from_request_parts(&mut parts, &()).await {
         Ok(params) => {
@@ -273,13 +300,13 @@ async fn admit(
     };
     let declared =
         parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let memory = CallerMemory::new(service.memory(), &bearer.caller);
     let body = match limit {
         // A body that nobody reads is not kept.
-        0 => Held::default(),
-        limit => memory.read(body, declared, limit, standing.server.body_timeout).await?,
+        0 => BufferedBody::default(),
+        limit => memory.read(body, declared, BodyLimits::of(&standing.server, limit)).await?,
     };
-    let (service, headers) = (service.clone(), parts.headers);
-    let (memory, mcp) = (memory.clone(), Arc::clone(mcp));
+    let (service, headers, mcp) = (service.clone(), parts.headers, Arc::clone(mcp));
     Ok(Context {
         service,
         mcp,

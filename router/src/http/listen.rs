@@ -2,14 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
+use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,12 +27,14 @@ use super::problem::{MEDIA_TYPE, Problem};
 use super::tls::Certificate;
 use crate::code;
 use crate::config::{self, Listener};
-use crate::service::Service;
+use crate::service::{BusyConnection, ConnectionHandle, Service};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a new connection has to say what it wants when the daemon drains.
 const FIRST_WORDS: Duration = Duration::from_millis(500);
+/// How long a replaced connection may take to send the end of its last answer.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait when the system has no descriptors left.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// After so long without a word, or without taking what is sent to it, a client is gone.
@@ -52,6 +56,18 @@ pub enum Error {
     /// It would be open to others without protection.
     #[error(transparent)]
     Unsafe(#[from] config::Error),
+    /// The process may not open enough files.
+    #[error(
+        "the limit of {limit} open files is too low: {connections} connections need {needed} files"
+    )]
+    FileLimit {
+        /// The hard limit.
+        limit: u64,
+        /// The connections that the configuration allows.
+        connections: usize,
+        /// The files that are needed.
+        needed: u64,
+    },
     /// A certificate or a key cannot be used.
     #[error("{} cannot be used for TLS: {message}", file.display())]
     Tls {
@@ -69,6 +85,7 @@ impl Error {
         match self {
             Self::Unavailable { .. } => "LISTEN_FAILED",
             Self::Unsafe(error) => error.code(),
+            Self::FileLimit { .. } => "FILE_LIMIT_TOO_LOW",
             Self::Tls { .. } => "TLS_FILES_INVALID",
         }
     }
@@ -139,7 +156,7 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
             continue;
         }
         let peer = Peer { address, tokens, tls: tls.is_some() };
-        let Some(counted) = service.connection() else {
+        let Some(open) = service.connection(address.ip()) else {
             service.metrics().refused("TOO_MANY_CONNECTIONS");
             if tls.is_none() {
                 drop(tokio::spawn(turn_away(stream)));
@@ -149,15 +166,23 @@ pub(super) async fn accept(bound: Bound, service: Service, app: axum::Router) {
         let tls = tls.as_mut().map(Certificate::acceptor);
         let (service, app) = (service.clone(), app.clone());
         drop(tokio::spawn(async move {
+            let handle = open.handle();
             match tls {
-                None => connection(stream, peer, &service, app).await,
-                Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, peer, &service, app).await,
-                    Ok(Err(error)) => tracing::debug!(%error, %address, "no TLS handshake"),
-                    Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
-                },
+                None => connection(stream, (peer, handle), &service, app).await,
+                Some(tls) => {
+                    let accepted = tokio::time::timeout(HANDSHAKE, tls.accept(stream));
+                    let accepted = tokio::select! {
+                        accepted = accepted => accepted,
+                        () = handle.replaced() => return,
+                    };
+                    match accepted {
+                        Ok(Ok(stream)) => connection(stream, (peer, handle), &service, app).await,
+                        Ok(Err(error)) => tracing::debug!(%error, %address, "no TLS handshake"),
+                        Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
+                    }
+                }
             }
-            drop(counted);
+            drop(open);
         }));
     }
 }
@@ -198,10 +223,11 @@ async fn turn_away(mut stream: TcpStream) {
 /// Serves one connection to its end.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    (peer, handle): (Peer, &ConnectionHandle),
     service: &Service,
     app: axum::Router,
 ) {
+    let own = handle.clone();
     let asked = Arc::new(Notify::new());
     let asks = Arc::clone(&asked);
     let answer = service_fn(move |request: Request<Incoming>| {
@@ -209,7 +235,13 @@ async fn connection(
         let mut app = app.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
-        async move { Ok::<_, std::convert::Infallible>(answer(&mut app, request).await) }
+        request.extensions_mut().insert(own.clone());
+        let busy = own.begin_request();
+        async move {
+            let response = answer(&mut app, request).await;
+            // The connection is idle again when hyper has taken the whole answer; the end may be unsent.
+            Ok::<_, std::convert::Infallible>(response.map(|body| AnswerBody { body, _busy: busy }))
+        }
     });
     let standing = service.standing();
     // Who takes as long to read as a body may take to come is not there any more.
@@ -242,9 +274,47 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = handle.replaced() => {
+            connection.as_mut().graceful_shutdown();
+            if handle.is_idle() {
+                tracing::debug!(address = %peer.address, "a new connection replaces an idle one");
+                // An idle connection may still have to send the end of its last answer.
+                let flushed = tokio::time::timeout(FLUSH_TIMEOUT, connection).await;
+                flushed.unwrap_or(Ok(()))
+            } else {
+                // A request arrived meanwhile: answer it, then close.
+                connection.await
+            }
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, address = %peer.address, "a connection broke");
+    }
+}
+
+/// Body of an answer. The connection is busy until hyper has taken the whole body or drops it.
+struct AnswerBody {
+    body: Body,
+    _busy: BusyConnection,
+}
+
+impl http_body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -22,16 +22,13 @@ pub(super) async fn post(context: Context) -> Result<Response, Problem> {
 
 /// Opens the stream of a session.
 pub(super) async fn get(context: Context) -> Result<Response, Problem> {
-    let counted = context
-        .service
-        .stream()
-        .ok_or_else(|| Problem::overloaded("there are as many event streams as there may be"))?;
+    let open = context.service.stream(&context.bearer.caller)?;
     let response = answer(context, Method::GET).await?;
     // It counts for as long as it is open.
     Ok(response.map(|body| {
         use futures_util::StreamExt as _;
         let stream = body.into_data_stream().map(move |part| {
-            let _open = &counted;
+            let _open = &open;
             part
         });
         Body::from_stream(stream)
@@ -44,14 +41,14 @@ pub(super) async fn delete(context: Context) -> Result<Response, Problem> {
 }
 
 async fn answer(mut context: Context, method: Method) -> Result<Response, Problem> {
-    context.memory.weigh_values(&mut context.body)?;
+    context.memory.weigh_message(&mut context.body)?;
     let body: Bytes = std::mem::take(&mut context.body.bytes);
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = http::Uri::from_static(PATH);
     *request.headers_mut() = std::mem::take(&mut context.headers);
-    // In a session the answer begins long before the call is over, so the right goes along with the question.
-    let held = context.body.take_right().map(|right| Arc::new(right) as Arc<_>);
+    // In a session the answer begins long before the call is over, so the reservation goes along with the question.
+    let held = context.body.take_reservation().map(|reservation| Arc::new(reservation) as Arc<_>);
     let asker = Asker { bearer: context.bearer.clone(), trace: context.trace, held };
     let mcp = Arc::clone(&context.mcp);
     let reply = mcp.answer(request, asker).await;
@@ -62,5 +59,5 @@ async fn answer(mut context: Context, method: Method) -> Result<Response, Proble
         response.headers_mut().entry(CONTENT_TYPE).or_insert(text);
     }
     response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
-    Ok(context.memory.weighed(response).await)
+    Ok(context.memory.metered(response))
 }

@@ -47,7 +47,7 @@ const OWN: &[(&str, &str)] = &[
             "run_id":{"type":"string"},"step_id":{"type":"string"},"adapter_id":{"type":"string"},
             "call":{"type":"object","description":"Tool, method and arguments as recorded: without secrets."},
             "grants":{"type":"array","items":{"type":"object"},"description":"What the plan grants to the step beyond its role."},
-            "args_digest":{"type":"string","description":"Of the recorded arguments, the grants, and a keyed digest of the original arguments."},"policy_version":{"type":"string"},"rule":{"type":"integer","minimum":0},
+            "args_digest":{"type":"string","description":"Of the recorded arguments, the grants, and a keyed digest of the original arguments."},"policy_version":{"type":"string"},"rule":{"type":"string","description":"The id of the rule that asks."},
             "reason":{"type":["string","null"],"description":"Why it is asked, in the operator's words."},
             "caller":{"type":["object","null"],"description":"Who wants the call made."},
             "requested_at":{"type":"string","format":"date-time"},"expires_at":{"type":"string","format":"date-time"},

@@ -7,9 +7,12 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
 use crate::access::Denial;
+use crate::budget::Shortage;
 use crate::json::{self, Object, Value};
-use crate::router::{Error as RouterError, Refusal};
+use crate::offload;
+use crate::router::{Error as RouterError, Refusal, ShareRefusal};
 use crate::secret::Secrets;
+use crate::service::StreamRefusal;
 use crate::store::Error as StoreError;
 use crate::{app, code, request, service};
 
@@ -17,8 +20,16 @@ use crate::{app, code, request, service};
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Refusals that are counted and not recorded: they say nothing about who asked.
-const REFUSALS: [&str; 6] =
-    ["BODY_TOO_LARGE", "JSON_TOO_LARGE", "BODY_TIMEOUT", "OVERLOADED", "ROUTER_BUSY", "DRAINING"];
+const REFUSALS: [&str; 8] = [
+    "BODY_TOO_LARGE",
+    "JSON_TOO_LARGE",
+    "JSON_TOO_MANY_VALUES",
+    "BODY_TIMEOUT",
+    "OVERLOADED",
+    "MEMORY_SHARE_USED",
+    "ROUTER_BUSY",
+    "DRAINING",
+];
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -62,6 +73,20 @@ impl Problem {
             .retry_after(Duration::from_secs(1))
     }
 
+    /// Reports that the memory budget has no room.
+    pub(super) fn no_memory(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage::Share => Self::share_used(shortage.to_string()),
+            Shortage::Total => Self::overloaded(shortage.to_string()),
+        }
+    }
+
+    /// Reports that a token uses its own share.
+    pub(super) fn share_used(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "MEMORY_SHARE_USED", detail)
+            .retry_after(Duration::from_secs(1))
+    }
+
     /// Says that nothing new is taken.
     pub(super) fn draining() -> Self {
         let detail = "the daemon finishes its runs and stops";
@@ -84,11 +109,21 @@ impl Problem {
         self
     }
 
+    /// Returns whether redaction takes long.
+    pub(super) fn is_large(&self) -> bool {
+        self.detail.len() >= offload::LARGE
+    }
+
     /// Redacts the detail: a caller may have sent a secret where it does not belong. The hint is the router's own
     /// text, so only exact values of known secrets are replaced in it.
     pub(super) fn without(mut self, secrets: &Secrets) -> Self {
         self.detail = secrets.scrub(&self.detail);
         self.hint = secrets.without_known(&self.hint);
+        // A pointer holds keys of the caller.
+        if let Some(pointer) = self.more.get("pointer").and_then(Value::as_str) {
+            let pointer = secrets.scrub(pointer);
+            self.more.insert("pointer", pointer);
+        }
         self
     }
 
@@ -114,7 +149,8 @@ impl Problem {
 
     /// Returns the code of a request that was not worked on because it was, or there was, too much.
     pub(super) fn refusal(&self) -> Option<&'static str> {
-        REFUSALS.into_iter().find(|code| *code == self.code)
+        let shares = ShareRefusal::TABLE.iter().map(|(code, ..)| *code);
+        REFUSALS.into_iter().chain(shares).find(|code| *code == self.code)
     }
 
     /// Returns the body.
@@ -160,6 +196,21 @@ impl From<&Denial> for Problem {
     }
 }
 
+impl From<StreamRefusal> for Problem {
+    fn from(refusal: StreamRefusal) -> Self {
+        match refusal {
+            StreamRefusal::Overloaded => Self::overloaded("the limit of event streams is reached"),
+            StreamRefusal::Share(refusal) => refusal.into(),
+        }
+    }
+}
+
+impl From<ShareRefusal> for Problem {
+    fn from(refusal: ShareRefusal) -> Self {
+        RouterError::from(refusal).into()
+    }
+}
+
 impl From<request::Error> for Problem {
     fn from(error: request::Error) -> Self {
         app::Error::from(error).into()
@@ -191,6 +242,11 @@ impl From<app::Error> for Problem {
             _ => problem,
         };
         let app::Error::Router(error) = &error else { return problem };
+        match error {
+            RouterError::Share(refusal) => return problem.retry_after(refusal.retry_after()),
+            RouterError::Memory(shortage) => return Self::no_memory(*shortage),
+            _ => {}
+        }
         let problem = match error.run_id() {
             Some(run_id) => problem.with("run_id", run_id),
             None => problem,
@@ -229,6 +285,8 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::Registry(_)
         | app::Error::ToolSpec(_)
         | app::Error::Secret { .. }
+        | app::Error::Config(_)
+        | app::Error::Misplaced { .. }
         | app::Error::Contracts { .. }
         | app::Error::UnknownContract { .. }
         | app::Error::UnknownSignal { .. }
@@ -244,6 +302,7 @@ fn status_of(error: &app::Error) -> StatusCode {
             Refusal::OwnCall { .. } | Refusal::NotYours { .. } => StatusCode::FORBIDDEN,
             Refusal::ReasonTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         },
+        app::Error::Router(RouterError::Share(_)) => StatusCode::TOO_MANY_REQUESTS,
         app::Error::Router(RouterError::Busy { .. }) | app::Error::Overloaded(_) => {
             StatusCode::SERVICE_UNAVAILABLE
         }

@@ -8,18 +8,19 @@ use http::StatusCode;
 
 use super::guard::Context;
 use super::problem::Problem;
-use super::reply;
+use super::{reply, streamed};
 use crate::access::Scope;
 use crate::bundle::{self, ImportOptions, Imported, Provenance};
 use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::inspect;
 use crate::json::{Object, Value};
+use crate::offload;
 use crate::outcome::Outcome;
 use crate::replay::{self, Strictness};
 use crate::request::{ImportMode, Mode, Request};
 use crate::router::{Accepted, Canceller, HeldRetention, Submission};
-use crate::store::{Filter, Log, Status, VisibleRuns};
+use crate::store::{Filter, Log, RecordSize, Status, VisibleRuns};
 
 /// The longest time that a caller may ask to wait.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -40,7 +41,8 @@ pub(super) async fn submit(mut context: Context) -> Result<Response, Problem> {
     let mut request = context.json().await?;
     add_key(&context, &mut request)?;
     let request = Request::read(request)?.without_interaction()?;
-    run(&mut context, request, wait, cancels).await.map(|outcome| answer(&outcome))
+    let outcome = run(&mut context, request, wait, cancels).await?;
+    Ok(context.memory.metered(answer(&outcome)))
 }
 
 /// Carries out a request in the name of the caller, as far as its scope reaches.
@@ -65,8 +67,8 @@ async fn run(
     if let Some(trace) = &context.trace {
         submission = submission.traced(*trace);
     }
-    if let Some(right) = context.body.take_right() {
-        submission = submission.holding(Arc::new(right));
+    if let Some(reservation) = context.body.take_reservation() {
+        submission = submission.holding(Arc::new(reservation));
     }
     let router = context.service.router();
     let context = &*context;
@@ -78,7 +80,7 @@ async fn run(
             Accepted::Over(outcome) => *outcome,
             Accepted::UnderWay(mut run) => match tokio::time::timeout(time, run.outcome()).await {
                 Ok(outcome) => outcome?,
-                Err(_) => match under_way(context, run.run_id()).await? {
+                Err(_) => match router.progress_of(run.run_id(), Some(&caller(context))).await? {
                     outcome if outcome.status == Status::Running => outcome,
                     // It ended meanwhile; a bug is no answer then either.
                     _ => run.outcome().await?,
@@ -87,21 +89,8 @@ async fn run(
         },
     };
     guard.canceller = None;
+    offload::step_aside(offload::is_large_outcome(&outcome)).await;
     Ok(outcome)
-}
-
-/// Returns how far a run is that was accepted.
-async fn under_way(context: &Context, run_id: &str) -> Result<Outcome, Problem> {
-    let (store, run_id) = (context.service.store().clone(), run_id.to_owned());
-    let found = tokio::task::spawn_blocking(move || store.log(&run_id)).await;
-    match found {
-        Ok(Ok(Some(log))) => {
-            let (router, caller) = (context.service.router(), &context.bearer.caller);
-            Ok(router.restored(Outcome::of_log(&log), Some(caller), HeldRetention::Keep).await?)
-        }
-        Ok(Err(error)) => Err(error.into()),
-        Ok(Ok(None)) | Err(_) => Err(crate::store::Error::Closed.into()),
-    }
 }
 
 /// Cancels a run whose caller went away, if that was asked for.
@@ -128,7 +117,9 @@ fn answer(outcome: &Outcome) -> Response {
         Status::Running => StatusCode::ACCEPTED,
         Status::Completed | Status::Failed => StatusCode::OK,
     };
-    reply::at_run(reply::json(status, &outcome.to_json()), &outcome.run_id)
+    let mut text = String::new();
+    outcome.write_compact(&mut text);
+    reply::at_run(reply::text(status, "application/json", text), &outcome.run_id)
 }
 
 /// Reads how long to wait: from the query, or from the header `Prefer` (RFC 7240).
@@ -259,19 +250,49 @@ fn log(context: &Context) -> Result<Log, Problem> {
 
 /// Returns a run as it is recorded; its own caller gets answers that are still held.
 pub(super) async fn show(context: Context) -> Result<Response, Problem> {
+    match small_record(context, show_small).await? {
+        (context, SizedRecord::Small(response)) => Ok(context.memory.metered(response)),
+        (context, SizedRecord::Large(size)) => streamed::show(context, size).await,
+    }
+}
+
+fn show_small(context: &Context) -> Result<Response, Problem> {
+    let log = log(context)?;
+    let mut outcome = Outcome::of_log(&log);
+    // The answer to HEAD has no body, so nothing is fetched.
+    if !context.is_head() {
+        let (router, caller) = (context.service.router(), Some(&*context.bearer.caller));
+        router.restore_answers(&mut outcome, caller, HeldRetention::Remove)?;
+    }
+    let mut response = outcome.to_json().into_object().unwrap_or_default();
+    response.insert("goal", log.record.header.goal.as_str());
+    response.insert("created_at", log.record.header.created_at.as_str());
+    Ok(reply::json(StatusCode::OK, &response.into()))
+}
+
+/// Records up to this size are read at once; larger ones page by page.
+const STREAMED: usize = 256 * 1024;
+
+/// Record of a run: the answer about a small one, or the size of a large one.
+enum SizedRecord {
+    Small(Response),
+    Large(RecordSize),
+}
+
+/// Answers about the run that a request names, if its record is small.
+async fn small_record(
+    context: Context,
+    answer: impl FnOnce(&Context) -> Result<Response, Problem> + Send + 'static,
+) -> Result<(Context, SizedRecord), Problem> {
     context
-        .blocking(|context| {
-            let log = log(context)?;
-            let mut outcome = Outcome::of_log(&log);
-            let (router, caller) = (context.service.router(), &context.bearer.caller);
-            // The answer to HEAD has no body, so nothing was fetched.
-            let retention =
-                if context.is_head() { HeldRetention::Keep } else { HeldRetention::Remove };
-            router.restore_answers(&mut outcome, Some(caller), retention)?;
-            let mut response = outcome.to_json().into_object().unwrap_or_default();
-            response.insert("goal", log.record.header.goal.as_str());
-            response.insert("created_at", log.record.header.created_at.as_str());
-            Ok(reply::json(StatusCode::OK, &response.into()))
+        .ask_with(|context| {
+            let (run_id, visible) = (context.param("run_id"), context.bearer.visible_runs());
+            let size = context.service.store().record_size(run_id, &visible)?;
+            let size = size.ok_or_else(|| Problem::no_run(run_id))?;
+            match size.with_held() {
+                0..=STREAMED => answer(context).map(SizedRecord::Small),
+                _ => Ok(SizedRecord::Large(size)),
+            }
         })
         .await
 }
@@ -330,30 +351,41 @@ fn record_cancelled(context: &Context, run_id: &str) {
 pub(super) async fn replay(context: Context) -> Result<Response, Problem> {
     let strict = switch(&context, "strict", true)?;
     let strictness = if strict { Strictness::Strict } else { Strictness::Lenient };
-    context
-        .blocking(move |context| {
-            let report = replay::replay(&log(context)?);
-            Ok(reply::json(StatusCode::OK, &report.to_json(strictness)))
-        })
-        .await
+    let answer = move |context: &Context| {
+        let report = replay::replay(&log(context)?);
+        Ok(reply::json(StatusCode::OK, &report.to_json(strictness)))
+    };
+    match small_record(context, answer).await? {
+        (context, SizedRecord::Small(response)) => Ok(context.memory.metered(response)),
+        (context, SizedRecord::Large(size)) => {
+            // The whole record, and the text of its largest answer.
+            let reservation = context.memory.wait(size.bytes + size.largest).await?;
+            let response = context.blocking(answer).await;
+            drop(reservation);
+            response
+        }
+    }
 }
 
 /// Returns a run as a bundle.
 pub(super) async fn export(context: Context) -> Result<Response, Problem> {
     let included = switch(&context, "provenance", true)?;
     let provenance = if included { Provenance::Include } else { Provenance::Omit };
-    context
-        .blocking(move |context| {
-            let log = log(context)?;
-            let service = &context.service;
-            let exported = service.app().export(service.store(), &log, provenance)?;
-            Ok(reply::text(StatusCode::OK, "application/json", exported.text))
-        })
-        .await
+    let answer = move |context: &Context| {
+        let log = log(context)?;
+        let service = &context.service;
+        let exported = service.app().export(service.store(), &log, provenance)?;
+        Ok(reply::text(StatusCode::OK, "application/json", exported.text))
+    };
+    match small_record(context, answer).await? {
+        (context, SizedRecord::Small(response)) => Ok(context.memory.metered(response)),
+        (context, SizedRecord::Large(size)) => streamed::export(context, size, provenance).await,
+    }
 }
 
 /// Stores the run of a bundle.
-pub(super) async fn import(context: Context) -> Result<Response, Problem> {
+pub(super) async fn import(mut context: Context) -> Result<Response, Problem> {
+    context.memory.weigh_values(&mut context.body)?;
     let mode = context.query("mode").map(|name| {
         ImportMode::from_name(name).ok_or_else(|| {
             Problem::query("mode must be reject_on_conflict, new_run_id or overwrite")

@@ -1,5 +1,6 @@
 //! Certificates and keys from files, read again when they were renewed.
 
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +14,16 @@ use tokio_rustls::rustls::crypto::ring;
 
 use super::Error;
 use crate::config::TlsFiles;
+use crate::files;
 
 /// How often the files are looked at, at most.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Largest key file, in bytes.
+const MAX_KEY: u64 = 1024 * 1024;
+
 /// What tells one state of the files from another.
-type Mark = [Option<(u64, u64, i64, i64)>; 2];
+type Mark = [Option<(u64, u64, u32, i64, i64)>; 2];
 
 /// A certificate with its key, as the files have it.
 pub(super) struct Certificate {
@@ -61,26 +66,30 @@ impl Certificate {
 fn mark(files: &TlsFiles) -> Mark {
     [&files.cert, &files.key].map(|file| {
         let file = std::fs::metadata(file).ok()?;
-        Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+        Some((file.ino(), file.size(), file.mode(), file.mtime(), file.mtime_nsec()))
     })
 }
 
 /// Makes an acceptor of a certificate chain and its key.
-fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, Error> {
+fn acceptor(names: &TlsFiles) -> Result<TlsAcceptor, Error> {
     let wrong = |file: &Path, message: String| Error::Tls { file: file.to_owned(), message };
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&names.cert)
         .and_then(Iterator::collect)
-        .map_err(|error| wrong(&files.cert, error.to_string()))?;
+        .map_err(|error| wrong(&names.cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(wrong(&files.cert, "it holds no certificate".to_owned()));
+        return Err(wrong(&names.cert, "it holds no certificate".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| wrong(&files.key, error.to_string()))?;
+    let mut pem = Vec::new();
+    files::open_private(&names.key)
+        .and_then(|file| file.take(MAX_KEY).read_to_end(&mut pem))
+        .map_err(|error| wrong(&names.key, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem)
+        .map_err(|error| wrong(&names.key, error.to_string()))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(&files.cert, error.to_string()))?
+        .map_err(|error| wrong(&names.cert, error.to_string()))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| wrong(&files.cert, error.to_string()))?;
+        .map_err(|error| wrong(&names.cert, error.to_string()))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -112,22 +112,31 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
         Status::Running => StatusCode::ACCEPTED,
         Status::Completed | Status::Failed => StatusCode::OK,
     };
-    let response = reply::json(status, &told(&outcome));
-    Ok(reply::at_run(response, &outcome.run_id))
+    let run_id = outcome.run_id.clone();
+    let response = reply::json(status, &tool_response(outcome));
+    Ok(context.memory.metered(reply::at_run(response, &run_id)))
 }
 
-/// What came of a run of one step.
-fn told(outcome: &Outcome) -> Value {
+/// Returns the response about a run of one step.
+fn tool_response(mut outcome: Outcome) -> Value {
     let mut answer = Object::new();
     answer.insert("run_id", outcome.run_id.as_str());
     answer.insert("status", outcome.status.name());
+    // The output may be large, so it is moved.
+    let output = outcome.results.first_mut().map(|step| match step.answer.take() {
+        Some(answer) => *answer,
+        None => std::mem::take(&mut step.output),
+    });
     let step = outcome.results.first();
     answer.insert("simulated", step.is_some_and(|step| step.simulated));
-    let output = step.map(|step| (step, step.for_caller()));
+    let output = step.zip(output);
     // A failed tool may have an output too.
     if let Some((step, output)) = output.filter(|(step, it)| step.error.is_none() || !it.is_empty())
     {
-        answer.insert("output", output.clone());
+        answer.insert("output", output);
+        if let Some(digest) = step.output_digest {
+            answer.insert("output_digest", digest.to_json());
+        }
         if !step.redacted.is_empty() {
             answer.insert("redacted", pointers_json(&step.redacted));
         }

@@ -416,8 +416,15 @@ fn checked_length(text: &str) -> Result<(), AdapterError> {
     if text.len() <= MAX_ANSWER {
         return Ok(());
     }
-    let message = format!("the answer has {} bytes; the limit is {MAX_ANSWER}", text.len());
-    Err(AdapterError::operational(code::OUTPUT_TOO_LARGE, message))
+    Err(too_large(text, MAX_ANSWER))
+}
+
+/// Returns the error for an answer that is too long to pass on. Its digest shows which answer the call gave.
+pub(super) fn too_large(text: &str, limit: usize) -> AdapterError {
+    let message = format!("the answer has {} bytes; the limit is {limit}", text.len());
+    let sha256 = crate::digest::Digest::of(text.as_bytes()).to_string();
+    AdapterError::operational(code::OUTPUT_TOO_LARGE, message)
+        .details(serde_json::json!({ "bytes": text.len(), "sha256": sha256 }))
 }
 
 /// Reads the error text of an adapter; a text that is none is a bug of the adapter.

@@ -12,9 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use nexus_router_sdk::{AdapterError, code};
-
-use super::adapter::{MAX_ANSWER, completion};
+use super::adapter::{MAX_ANSWER, completion, too_large};
 use super::library::{Factory, Instance, Stage};
 use super::notice;
 use super::side_effects::ProcessState;
@@ -140,7 +138,7 @@ fn try_library(
         let made = factory.create(job.adapter_id.as_deref(), &job.config, host);
         made.map_err(|error| match error.len() {
             0..=MAX_TEXT => error,
-            length => long_error(length, MAX_TEXT),
+            _ => long_error(&error, MAX_TEXT),
         })
     };
     stage(Stage::Factory);
@@ -175,7 +173,7 @@ fn try_library(
             stage(Stage::Call);
             let answer = instance.call(request, |answer| match answer {
                 Ok(text) | Err(text) if text.len() > MAX_ANSWER => {
-                    Err(long_error(text.len(), MAX_ANSWER))
+                    Err(long_error(text, MAX_ANSWER))
                 }
                 answer => answer.map(str::to_owned).map_err(str::to_owned),
             });
@@ -209,7 +207,7 @@ impl Servant for Serving {
     fn start(&self, request: &str, reply: Reply) {
         let done = move |answer: Result<&str, &str>| match answer {
             Ok(text) | Err(text) if text.len() > MAX_ANSWER => {
-                reply.send(Err(&long_error(text.len(), MAX_ANSWER)));
+                reply.send(Err(&long_error(text, MAX_ANSWER)));
             }
             answer => reply.send(answer),
         };
@@ -236,10 +234,8 @@ fn describe(instance: &Instance) -> String {
 }
 
 /// Returns the error that stands for a text that is too long to pass on.
-fn long_error(length: usize, limit: usize) -> String {
-    let message = format!("the answer has {length} bytes; the limit is {limit}");
-    let error = AdapterError::operational(code::OUTPUT_TOO_LARGE, message);
-    serde_json::to_string(&error).unwrap_or_default()
+fn long_error(text: &str, limit: usize) -> String {
+    serde_json::to_string(&too_large(text, limit)).unwrap_or_default()
 }
 
 /// Tells how a second instance, which has outlived the first, differs from it.

@@ -8,6 +8,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::event::OutputDigest;
 use crate::json::Object;
 use crate::outcome::{Outcome, StepError, StepResult};
 
@@ -42,6 +43,12 @@ pub(super) fn read(outcome: &Outcome) -> Result<Gave, ErrorData> {
     let Some(error) = step.and_then(|step| step.error.as_ref()) else {
         if let Some((code, message)) = &outcome.error {
             return Err(ErrorData::new(super::REFUSED, message.clone(), data(code)));
+        }
+        // The output is there only for the caller who waited for it.
+        if let Some(digest) = step.filter(|it| it.answer.is_none()).and_then(|it| it.output_digest)
+        {
+            let data = data(OutputDigest::CODE);
+            return Err(ErrorData::new(super::REFUSED, digest.message(), data));
         }
         let output = step.map(|step| step.for_caller().to_serde()).unwrap_or_default();
         return Ok(Gave::Output(output));

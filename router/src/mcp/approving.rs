@@ -52,7 +52,7 @@ impl Handler {
                     return Err(refused_with(super::REFUSED, "DRAINING", message, hint));
                 }
             }
-            let Some(log) = self.log(&run_id).await? else {
+            let Some(log) = self.log(asker, &run_id).await? else {
                 return Err(ErrorData::internal_error("the run is gone", None));
             };
             *outcome = Outcome::of_log(&log);

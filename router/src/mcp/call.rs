@@ -24,6 +24,7 @@ use crate::digest::Digest;
 use crate::json::Object;
 use crate::listener::Listener;
 use crate::loader::Notice;
+use crate::offload;
 use crate::outcome::Outcome;
 use crate::policy::Act;
 use crate::request::{Mode, Request};
@@ -107,6 +108,8 @@ pub(super) enum Following {
     Waiting,
     /// Also when it is not over soon.
     Long,
+    /// Like `Long`, but nobody can answer its questions: it is a plan and not one call.
+    Plan,
 }
 
 /// What came of a call.
@@ -181,7 +184,11 @@ impl Handler {
         let mut left =
             Left { handler: self, asker, run_id, canceller: Some(submission.canceller()) };
         let router = self.service().router();
-        let follows = following == Following::Long && wait.can_follow;
+        let follows = matches!(following, Following::Long | Following::Plan) && wait.can_follow;
+        let is_task = matches!(following, Following::Waiting | Following::Long) && wait.can_follow;
+        if is_task {
+            submission = submission.as_task();
+        }
         let run = async {
             if !follows {
                 return router.run(submission).await.map(Box::new).map(Came::Over);
@@ -212,7 +219,18 @@ impl Handler {
             drop(tokio::time::timeout(LAST_WORDS, telling).await);
         }
         left.canceller = None;
+        let is_large =
+            matches!(&came, Ok(Came::Over(outcome)) if offload::is_large_outcome(outcome));
+        offload::step_aside(is_large).await;
         match came.map_err(|error| self.failed(&error))? {
+            // The caller repeats the arguments with its answer, so no task is needed. A run that an idempotency key
+            // found may be a task that others follow.
+            Came::Over(outcome)
+                if is_task && outcome.run_id == left.run_id && ends_with_question(&outcome) =>
+            {
+                router.remove_held_steps(&outcome.run_id).await;
+                Ok(Came::Over(outcome))
+            }
             Came::Over(outcome) if outcome.status == Status::Running => {
                 // It waits for a person, and is in the store.
                 if following != Following::Never && wait.can_follow {
@@ -246,10 +264,19 @@ impl Handler {
         use crate::router::Error;
         let kind = match error {
             Error::Request(_) | Error::KeyTaken { .. } => ErrorCode::INVALID_PARAMS,
-            Error::Busy { .. } | Error::Store(_) | Error::Unrecorded { .. } => REFUSED,
+            Error::Busy { .. }
+            | Error::Share(_)
+            | Error::Memory(_)
+            | Error::Store(_)
+            | Error::Unrecorded { .. } => REFUSED,
             _ => ErrorCode::INTERNAL_ERROR,
         };
         let mut data = json!({ "code": error.code(), "hint": error.hint() });
+        if let Error::Share(refusal) = error {
+            self.service().metrics().refused(refusal.code());
+            let milliseconds = refusal.retry_after().as_millis();
+            data["retry_after_ms"] = u64::try_from(milliseconds).unwrap_or(u64::MAX).into();
+        }
         if let Some(run_id) = error.run_id() {
             data["run_id"] = run_id.into();
         }
@@ -287,6 +314,12 @@ impl Drop for Left<'_> {
     fn drop(&mut self) {
         self.cancel();
     }
+}
+
+/// Returns whether a call ended with a question to its caller.
+fn ends_with_question(outcome: &Outcome) -> bool {
+    let error = outcome.results.first().and_then(|result| result.error.as_ref());
+    error.is_some_and(|error| error.code == nexus_router_sdk::code::INPUT_REQUIRED)
 }
 
 /// Waits a moment for the end of a run that may take long.

@@ -109,8 +109,7 @@ impl Endpoint {
                     return plain(StatusCode::NOT_FOUND, "there is no such session");
                 }
                 Err(Refused::Busy) => {
-                    let text = "too much of the session is under way";
-                    return plain(StatusCode::SERVICE_UNAVAILABLE, text);
+                    return overloaded("as many requests of the session are under way as may be");
                 }
                 Err(Refused::Twice) => {
                     let text = "another request of this id is under way";
@@ -162,7 +161,7 @@ impl Endpoint {
             Meaning::Initialize if open.is_none() => {
                 let limit = self.service.standing().mcp.sessions;
                 let Some(place) = self.sessions.reserve(&asker.bearer.caller, limit) else {
-                    return plain(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+                    return overloaded("as many sessions are open as may be");
                 };
                 Some(place)
             }
@@ -210,11 +209,23 @@ async fn begin(mut protocol: Protocol, request: Request<Full<Bytes>>, place: Pla
 
 /// Answers what is no message.
 fn error(code: ErrorCode, message: &'static str) -> Reply {
-    let error = serde_json::json!({
-        "jsonrpc": "2.0", "error": { "code": code.0, "message": message },
-    });
-    let mut reply = Response::new(BoxBody::new(Full::new(Bytes::from(error.to_string()))));
-    *reply.status_mut() = StatusCode::BAD_REQUEST;
+    let error = serde_json::json!({ "code": code.0, "message": message });
+    error_reply(StatusCode::BAD_REQUEST, &error)
+}
+
+/// Refuses a request for which there is no room at present.
+fn overloaded(message: &'static str) -> Reply {
+    let data = serde_json::json!({ "code": "OVERLOADED", "hint": "send the request again later" });
+    let error = serde_json::json!({ "code": super::REFUSED.0, "message": message, "data": data });
+    let mut reply = error_reply(StatusCode::SERVICE_UNAVAILABLE, &error);
+    reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
+}
+
+fn error_reply(status: StatusCode, error: &serde_json::Value) -> Reply {
+    let text = serde_json::json!({ "jsonrpc": "2.0", "error": error }).to_string();
+    let mut reply = Response::new(BoxBody::new(Full::new(Bytes::from(text))));
+    *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
 }
@@ -231,8 +242,5 @@ async fn end(service: Service, stop: CancellationToken) {
 fn plain(status: StatusCode, text: &'static str) -> Reply {
     let mut reply = Response::new(BoxBody::new(Full::new(Bytes::from_static(text.as_bytes()))));
     *reply.status_mut() = status;
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
     reply
 }

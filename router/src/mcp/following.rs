@@ -132,7 +132,9 @@ async fn leave(shared: Arc<Shared>, caller: Arc<Caller>, key: Key) {
             submission = submission.by(Arc::clone(&caller));
         }
         match shared.service.router().run(submission).await {
-            Err(Error::Busy { .. }) => tokio::time::sleep(PAUSE).await,
+            Err(Error::Busy { .. } | Error::Share(_) | Error::Memory(_)) => {
+                tokio::time::sleep(PAUSE).await;
+            }
             Err(error) => {
                 tracing::warn!(%error, adapter_id, "an adapter goes on telling of a resource");
                 shared.followed.forget(&key);

@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::following::Follow;
 use super::{Asker, Handler, REFUSED, refused};
-use crate::service::Service;
+use crate::service::{Service, StreamRefusal};
 
 /// So many resources can be followed at once.
 pub(super) const FOLLOWED: usize = 1000;
@@ -159,10 +159,13 @@ impl Handler {
         context: SubscriptionContext,
     ) -> Result<(), ErrorData> {
         let service: Service = self.service().clone();
-        let Some(_counted) = service.stream() else {
-            return Err(refused(REFUSED, "OVERLOADED", "too many streams are open"));
-        };
         let asker: Asker = self.asker(context.request_context())?;
+        let _open = service.stream(&asker.bearer.caller).map_err(|refusal| match refusal {
+            StreamRefusal::Overloaded => {
+                refused(REFUSED, "OVERLOADED", "too many streams are open")
+            }
+            StreamRefusal::Share(refusal) => self.failed(&refusal.into()),
+        })?;
         // From the very first: the listener was told already that it hears of everything.
         let mut changes = service.offers_changed();
         let mut updates = service.resources_updated();

@@ -105,9 +105,11 @@ impl Handler {
             refused_with(ErrorCode::INVALID_PARAMS, error.code(), error.to_string(), &error.hint())
         })?;
         let wait = Wait::of(self, context);
-        match self.run(&wait, asker, request, Following::Long).await? {
+        match self.run(&wait, asker, request, Following::Plan).await? {
             Came::Over(outcome) => Ok(answer::whole(&outcome).into()),
-            Came::UnderWay(run_id) => Ok(CallToolResponse::Task(self.new_task(&run_id).await?)),
+            Came::UnderWay(run_id) => {
+                Ok(CallToolResponse::Task(self.new_task(asker, &run_id).await?))
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::answer::{self, Gave, Questions};
 use super::approving;
 use super::asking::add_answers;
+use super::reading::CountedLog;
 use super::{Asker, Handler, refused};
 use crate::access::Scope;
 use crate::caller::Caller;
@@ -21,7 +22,7 @@ use crate::event::{Failure, Line};
 use crate::outcome::{Outcome, Recorded, StepResult, StepStatus, Waiting};
 use crate::policy::Act;
 use crate::request::{Mode, Step};
-use crate::router::{Accepted, Canceller, HeldRetention, Submission};
+use crate::router::{Accepted, HeldRetention, Submission};
 use crate::store::{Log, Status};
 use crate::toolspec::OneCall;
 
@@ -41,7 +42,7 @@ struct Found {
     /// When it was made.
     created_at: String,
     /// The last of its runs.
-    log: Log,
+    log: CountedLog,
     /// How many runs came before that.
     turn: usize,
     /// Who asked for it.
@@ -59,10 +60,23 @@ enum Stands {
     Cancelled,
 }
 
+/// Next run of a task that asks its caller.
+#[derive(Clone, Copy)]
+enum NextTurn<'a> {
+    /// Makes the call again, with answers.
+    Answered { answers: &'a JsonObject, state: Option<&'a str> },
+    /// Ends the task.
+    Cancelled,
+}
+
 impl Handler {
     /// Makes the handle of a run that is in the store.
-    pub(super) async fn new_task(&self, run_id: &str) -> Result<CreateTaskResult, ErrorData> {
-        let log = self.log(run_id).await?.ok_or_else(|| no_task(run_id))?;
+    pub(super) async fn new_task(
+        &self,
+        asker: &Asker,
+        run_id: &str,
+    ) -> Result<CreateTaskResult, ErrorData> {
+        let log = self.log(asker, run_id).await?.ok_or_else(|| no_task(run_id))?;
         let created_at = log.record.header.created_at.clone();
         let found = Found { task_id: run_id.to_owned(), created_at, log, turn: 0, owner: None };
         // Whoever gets the handle asks for the rest with it.
@@ -132,7 +146,8 @@ impl Handler {
             return Err(no_task(task_id));
         }
         self.require(asker, Scope::Apply, "tasks/update")?;
-        self.go_on(asker, &found, &answers, questions.state.as_deref(), |_| {}).await
+        let next = NextTurn::Answered { answers: &answers, state: questions.state.as_deref() };
+        self.go_on(asker, &found, next).await
     }
 
     /// Asks a task to end.
@@ -152,9 +167,7 @@ impl Handler {
             }
             Stands::Working(_) => self.cancel_run(asker, run_id).await,
             // There is no run to cancel, so one is made that is cancelled at once.
-            Stands::Asks(_) => {
-                self.go_on(asker, &found, &JsonObject::new(), None, Canceller::cancel).await
-            }
+            Stands::Asks(_) => self.go_on(asker, &found, NextTurn::Cancelled).await,
             _ => Ok(()),
         }
     }
@@ -166,7 +179,7 @@ impl Handler {
                 self.record_cancelled(asker, run_id);
                 return Ok(());
             }
-            let log = self.log(run_id).await?;
+            let log = self.log(asker, run_id).await?;
             if log.is_none_or(|log| log.record.progress.status != Status::Running) {
                 return Ok(());
             }
@@ -176,32 +189,37 @@ impl Handler {
         Err(refused(super::REFUSED, "RUN_NOT_CANCELLABLE", message))
     }
 
-    /// Makes the call of a task again, with answers.
+    /// Makes the call of a task again with answers, or records that it is cancelled.
     async fn go_on(
         &self,
         asker: &Asker,
         found: &Found,
-        answers: &JsonObject,
-        state: Option<&str>,
-        begin: impl FnOnce(&Canceller),
+        next: NextTurn<'_>,
     ) -> Result<(), ErrorData> {
         if self.service().is_draining() {
             return Err(refused(super::REFUSED, "DRAINING", "the router is about to stop"));
         }
         let recorded = Recorded::read(&found.log);
         let lost = || {
-            let message = "the call cannot be made again: its arguments were not recorded in full";
+            let message = "the call cannot be made again: its arguments are not held any more";
             refused(super::REFUSED, "TASK_UNRESUMABLE", message)
         };
-        if recorded.redacted {
-            return Err(lost());
-        }
-        let plan = recorded.plan.into_iter().map(crate::json::Value::Object).collect::<Vec<_>>();
+        let (router, run_id) = (self.service().router(), &found.log.record.header.run_id);
+        // A cancelled run calls nothing, so the recorded form is enough.
+        let needs_original = matches!(next, NextTurn::Answered { .. }) && recorded.redacted;
+        let plan = if needs_original {
+            let held = router.held_steps(run_id).await.map_err(|error| self.failed(&error))?;
+            held.ok_or_else(lost)?
+        } else {
+            recorded.plan.into_iter().map(crate::json::Value::Object).collect()
+        };
         let plan = Step::read_plan(plan.into()).map_err(|_| lost())?;
         let [step] = &plan[..] else { return Err(lost()) };
         let adapter_id = step.dispatch().adapter_id().unwrap_or_default();
         let mut interaction = step.interaction().cloned().unwrap_or_default();
-        add_answers(&mut interaction, answers, state);
+        if let NextTurn::Answered { answers, state } = next {
+            add_answers(&mut interaction, answers, state);
+        }
         let call = OneCall {
             goal: &found.log.record.header.goal,
             act: Act { adapter_id, tool: step.tool(), method: step.method() },
@@ -211,15 +229,20 @@ impl Handler {
         let key = key(&found.task_id, found.turn + 1);
         let request = call.request(Mode::Apply, step.args().clone(), Some(&key));
         let request = request.map_err(|_| lost())?;
-        let mut submission = Submission::from(request);
+        let mut submission = Submission::from(request).as_task();
         if let Some(owner) = &found.owner {
             submission = submission.by(Arc::new(owner.clone()));
         }
         if let Some(held) = &asker.held {
             submission = submission.holding(Arc::clone(held));
         }
-        begin(&submission.canceller());
-        let accepted = self.service().router().accept(submission).await;
+        if matches!(next, NextTurn::Cancelled) {
+            submission.canceller().cancel();
+        }
+        let accepted = router.accept(submission).await;
+        if recorded.redacted && accepted.is_ok() {
+            router.remove_held_steps(run_id).await;
+        }
         match accepted {
             Ok(Accepted::UnderWay(mut run)) => {
                 drop(tokio::time::timeout(MOMENT, run.outcome()).await);
@@ -241,7 +264,9 @@ impl Handler {
         while asks(&log) {
             let next = self.run_of_key(owner.as_ref(), &key(task_id, turn + 1)).await?;
             let Some(next) = next else { break };
-            log = self.log(&next).await?.ok_or_else(|| no_task(task_id))?;
+            // Its memory is returned first: two large records may exceed the share of the token.
+            drop(log);
+            log = self.log(asker, &next).await?.ok_or_else(|| no_task(task_id))?;
             turn += 1;
         }
         Ok(Found { task_id: task_id.to_owned(), created_at, log, turn, owner })

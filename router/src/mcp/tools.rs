@@ -95,7 +95,7 @@ impl Handler {
             let outcome = match self.make(&wait, &asker, calling).await? {
                 Came::Over(outcome) => outcome,
                 Came::UnderWay(run_id) => {
-                    return Ok(CallToolResponse::Task(self.new_task(&run_id).await?));
+                    return Ok(CallToolResponse::Task(self.new_task(&asker, &run_id).await?));
                 }
             };
             let content = spec.definition.content;

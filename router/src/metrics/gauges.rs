@@ -23,6 +23,10 @@ pub struct Gauges {
     pub connections: u64,
     /// Event streams that are open.
     pub streams: u64,
+    /// Bytes that requests and answers reserve in the memory budget.
+    pub memory_reserved: u64,
+    /// The memory budget in bytes.
+    pub memory_limit: u64,
     /// Sessions of MCP clients that are open.
     pub mcp_sessions: u64,
     /// Adapters that are loaded.
@@ -63,6 +67,8 @@ impl Gauges {
         add(&mut registry, "nexus_router_approvals_open", None, self.approvals_open);
         add(&mut registry, "nexus_router_connections", None, self.connections);
         add(&mut registry, "nexus_router_streams", None, self.streams);
+        add(&mut registry, "nexus_router_memory_reserved_bytes", None, self.memory_reserved);
+        add(&mut registry, "nexus_router_memory_limit_bytes", None, self.memory_limit);
         add(&mut registry, "nexus_router_mcp_sessions", None, self.mcp_sessions);
         add(&mut registry, "nexus_router_adapters", None, self.adapters);
         self.add_workers(&mut registry);

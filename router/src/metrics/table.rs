@@ -131,6 +131,13 @@ pub const METRICS: &[Metric] = &[
     row("nexus_router_approvals_open", "gauge", &[], "Approvals that runs wait for"),
     row("nexus_router_connections", "gauge", &[], "Connections that are open now"),
     row("nexus_router_streams", "gauge", &[], "Event streams that are open now"),
+    row(
+        "nexus_router_memory_reserved_bytes",
+        "gauge",
+        &[],
+        "Bytes that requests and answers reserve in the memory budget",
+    ),
+    row("nexus_router_memory_limit_bytes", "gauge", &[], "The memory budget"),
     row("nexus_router_mcp_sessions", "gauge", &[], "Sessions of MCP clients that are open now"),
     row("nexus_router_adapters", "gauge", &[], "Adapters that are loaded"),
     row(

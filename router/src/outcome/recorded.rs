@@ -4,7 +4,7 @@ use nexus_router_sdk::{Capability, ErrorKind};
 
 use super::{Choice, Signals, StepError, StepResult, StepStatus, interrupted};
 use crate::approval::{Approval, Decision, Ruling};
-use crate::event::{Kind, Line};
+use crate::event::{Kind, Line, OutputDigest};
 use crate::json::{self, Limits, Object, Value};
 use crate::secret::redacted_pointers;
 use crate::store::Log;
@@ -52,7 +52,7 @@ impl Recorded {
         recorded
     }
 
-    fn take(
+    pub(super) fn take(
         &mut self,
         kind: Kind,
         mut payload: Object,
@@ -151,12 +151,14 @@ impl Recorded {
 /// Returns the result of a call with the output that its event records, if it records one.
 fn result_with_output(step_id: String, simulated: bool, payload: &mut Object) -> StepResult {
     let output = payload.remove("output").and_then(Value::into_object).unwrap_or_default();
+    let output_digest = payload.get("output_digest").and_then(OutputDigest::read);
     StepResult {
         step_id,
         status: StepStatus::Ok,
         simulated,
         redacted: redacted_pointers(&output),
         output,
+        output_digest,
         answer: None,
         error: None,
         signals: None,

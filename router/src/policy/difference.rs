@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CatalogueState, Law};
+use crate::condition::Condition;
 use crate::config::{
     AdapterEntry, Annotation, ConfigFile, Effect, Outputs, Pattern, PolicyDefault, Rule,
     SecretBinding,
@@ -202,6 +203,7 @@ fn rule_text(rule: &Rule) -> String {
         ("by", rule.token.as_ref().map(Pattern::as_str)),
         ("action_class", rule.action_class.map(ActionClass::name)),
         ("annotation", rule.annotation.map(Annotation::name)),
+        ("when", rule.when.as_ref().map(Condition::as_str)),
         ("reason", rule.reason.as_deref()),
     ];
     let mut text = rule.effect.name().to_owned();

@@ -37,6 +37,17 @@ impl Law {
 }
 
 impl Hint {
+    /// Returns the members in the order in which conditions have them.
+    pub(super) const fn members(self) -> [Option<bool>; 4] {
+        [self.read_only, self.destructive, self.idempotent, self.open_world]
+    }
+
+    /// Returns the hint with such members.
+    pub(super) const fn of_members(members: [Option<bool>; 4]) -> Self {
+        let [read_only, destructive, idempotent, open_world] = members;
+        Self { read_only, destructive, idempotent, open_world }
+    }
+
     /// Says whether an operation of which this is hinted has a property, or has it not.
     #[must_use]
     pub fn fits(self, annotation: Annotation) -> bool {

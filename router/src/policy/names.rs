@@ -61,7 +61,7 @@ impl Law {
 }
 
 /// Returns whether a call is one that every adapter with a catalogue may get.
-fn is_protocol_call(act: Act<'_>) -> bool {
+pub(super) fn is_protocol_call(act: Act<'_>) -> bool {
     [Catalog::READ, Catalog::PROMPT, Catalog::SUBSCRIBE, Catalog::UNSUBSCRIBE, Catalog::COMPLETE]
         .contains(&(act.tool, act.method))
 }

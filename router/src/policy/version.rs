@@ -114,6 +114,13 @@ fn rule(rule: &Rule) -> Value {
     object.insert("action_class", rule.action_class.map(ActionClass::name));
     object.insert("annotation", rule.annotation.map(Annotation::name));
     object.insert("reason", rule.reason.as_deref());
+    // Only if there are any: policies without them keep their version.
+    if let Some(id) = &rule.id {
+        object.insert("id", id.as_str());
+    }
+    if let Some(when) = &rule.when {
+        object.insert("when", when.as_str());
+    }
     object.into()
 }
 
@@ -166,6 +173,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    use crate::condition::Condition;
     use crate::config::{ApprovalSettings, Effect, PolicyDefault, Property, SecretBinding};
     use crate::policy::AdapterOffer;
 
@@ -189,6 +197,9 @@ mod tests {
             Rule { action_class: Some(ActionClass::RepoOps), ..bare.clone() },
             Rule { annotation, ..bare.clone() },
             Rule { reason: Some("a".to_owned()), ..bare.clone() },
+            Rule { id: Some("a".to_owned()), ..bare.clone() },
+            Rule { when: Condition::compile("adapter == 'a'").ok(), ..bare.clone() },
+            Rule { when: Condition::compile("adapter == 'b'").ok(), ..bare.clone() },
         ];
         let key = || ("a".to_owned(), "b".to_owned(), "c".to_owned());
         let known = || Operations::from([("b".to_owned(), BTreeSet::from(["c".to_owned()]))]);

@@ -52,6 +52,11 @@ impl Place {
         self.of_run(&format!("{UNFINISHED}{run_id}"))
     }
 
+    /// Returns the directory in which a run works. It is not part of the evidence: no workspace may be.
+    pub(super) fn scratch(&self, run_id: &str) -> PathBuf {
+        self.of_run(&format!("{UNFINISHED}{run_id}-scratch"))
+    }
+
     /// Returns the file that the one process holds that makes a proof here.
     pub(super) fn lock(&self) -> PathBuf {
         self.root.join("proof.lock")

@@ -109,7 +109,7 @@ pub fn run(place: &Place, wanted: &Wanted, environment: &Environment) -> Result<
     }
     for again in [false, true] {
         let cabinet = if again { unfinished.join(file::AGAIN) } else { unfinished.clone() };
-        let scratch = unfinished.join("scratch");
+        let scratch = place.scratch(&run_id);
         let round = Round {
             environment,
             adapter_path: &wanted.adapter_path,

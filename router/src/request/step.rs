@@ -37,6 +37,11 @@ impl Step {
         Self(step)
     }
 
+    /// Returns a step in its recorded form, in which redaction may have replaced any text.
+    pub(crate) const fn of_record(raw: Object) -> Self {
+        Self(raw)
+    }
+
     /// Returns the id, which no other step of the plan has.
     #[must_use]
     pub fn step_id(&self) -> &str {

@@ -10,9 +10,11 @@ use super::{Error, Inner, Refusal, Router, UnderWay, closed};
 use crate::approval::{Approval, Decision};
 use crate::caller::Caller;
 use crate::dispatch::{Broken, Cancel, Execution, Surroundings};
-use crate::outcome::{Outcome, Recorded};
+use crate::offload::{Load, OffloadedRun};
+use crate::outcome::Outcome;
 use crate::recorder::Recorder;
 use crate::recover::{self, How, Resumable};
+use crate::share::token_id;
 use crate::store::{ApprovalFilter, Ballot, Orphan, Ruled, Settled, Status};
 use crate::telemetry::{self, work_span};
 
@@ -197,8 +199,7 @@ impl Inner {
         let Ok(recorder) = Recorder::resume(self.store.clone(), self.clock, &waiting) else {
             return Ok(());
         };
-        let recorded = Recorded::read(&waiting.log);
-        let execution = Execution::take_up(recorder, recorded, Arc::default());
+        let execution = Execution::take_up(recorder, &waiting, Arc::default());
         match execution.approval_obstacle(around) {
             None => Ok(()),
             Some(why) => {
@@ -230,11 +231,12 @@ impl Inner {
         let cancel = Arc::new(Cancel::default());
         // Before it has a place: it can be cancelled from now on.
         let header = Arc::new(header.clone());
-        let live = Live::enter(self, &header, &cancel, caller.map(Arc::new).as_ref());
+        let caller = caller.map(Arc::new);
+        let live = Live::enter(self, &header, &cancel, caller.as_ref());
         let (inner, id) = (Arc::clone(self), run_id.clone());
         let span = work_span!("run", run_id = id, mode, trace_id = None::<String>);
         let run = async move {
-            let place = inner.places.wait().await;
+            let place = inner.places.wait(token_id(caller.as_deref())).await;
             let begun = Instant::now();
             let around = inner.around();
             let (store, clock) = (&inner.store, inner.clock);
@@ -253,9 +255,11 @@ impl Inner {
                     around.metrics.run_ended(&mode, recovered.status.name(), begun.elapsed());
                 }
             }
-            inner.read_back(id).await
+            inner.read_back(&id).await
         };
-        Ok(UnderWay { run_id, task: runtime.spawn(run.instrument(span)) })
+        // The size of its record is not known.
+        let run = OffloadedRun::new(run, Load::Heavy).instrument(span);
+        Ok(UnderWay { run_id, task: runtime.spawn(run) })
     }
 
     /// Looks after a run that has come to wait: that it expires, and that it is ended if it was cancelled

@@ -1,7 +1,12 @@
 //! Why there is no answer to a request, and the remedy.
 
+use std::path::PathBuf;
+
 use super::Refusal;
+use crate::budget::Shortage;
+use crate::config::MISPLACED_HINT;
 use crate::outcome::Outcome;
+use crate::share::ShareRefusal;
 use crate::{registry, request, store};
 
 /// Why there is no answer to a request.
@@ -13,6 +18,16 @@ pub enum Error {
     /// The registry has no default adapter.
     #[error(transparent)]
     Registry(#[from] registry::Error),
+    /// The workspace of an envoy overlaps with the store or the evidence.
+    #[error("adapter '{adapter_id}': workspace {} {overlap}", workspace.display())]
+    Misplaced {
+        /// The adapter.
+        adapter_id: String,
+        /// The workspace.
+        workspace: PathBuf,
+        /// The own file, and the relation to it.
+        overlap: String,
+    },
     /// The store failed before anything was recorded. Nothing was called that has effects.
     #[error("nothing was recorded: {0}")]
     Store(store::Error),
@@ -52,6 +67,12 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The token of the caller uses its whole share.
+    #[error(transparent)]
+    Share(#[from] ShareRefusal),
+    /// There is no memory for the record of a run.
+    #[error(transparent)]
+    Memory(#[from] Shortage),
     /// A decision about an approval is not taken.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -75,10 +96,13 @@ impl Error {
         match self {
             Self::Request(error) => error.code(),
             Self::Registry(error) => error.code(),
+            Self::Misplaced { .. } => "WORKSPACE_MISPLACED",
             Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.code(),
             Self::Bug { code, .. } => code,
             Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
             Self::Busy { .. } => "ROUTER_BUSY",
+            Self::Share(refusal) => refusal.code(),
+            Self::Memory(shortage) => shortage.code(),
             Self::Refused(refusal) => refusal.code(),
             Self::Internal { .. } | Self::Threads(_) => "ROUTER_FAILED",
         }
@@ -111,10 +135,12 @@ impl Error {
         match self {
             Self::Request(error) => error.hint(),
             Self::Registry(error) => error.hint(),
+            Self::Misplaced { .. } => MISPLACED_HINT.to_owned(),
             Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.hint().into_owned(),
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
-            Self::Busy { .. } => "send the request again later".to_owned(),
+            Self::Busy { .. } | Self::Memory(_) => "send the request again later".to_owned(),
+            Self::Share(refusal) => refusal.hint().to_owned(),
             Self::Refused(refusal) => refusal.hint().to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),
         }

@@ -1,4 +1,4 @@
-//! Lets approvals and held answers expire: one task, which sleeps until the next approval is due.
+//! Lets approvals, held answers and held arguments expire: one task, which sleeps until the next approval is due.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -56,6 +56,7 @@ async fn look(inner: &Arc<Inner>) -> Result<Duration, Error> {
     inner.expire_due().await?;
     let now = inner.clock.now();
     inner.ask(move |store| store.remove_expired_answers(now)).await?;
+    inner.ask(move |store| store.remove_leftover_arguments(now)).await?;
     let next = inner.ask(|store| store.next_expiry()).await?;
     let Some(next) = next else { return Ok(LOOK) };
     let left = next.as_millis().saturating_sub(inner.clock.now().as_millis());

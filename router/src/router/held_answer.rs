@@ -1,8 +1,9 @@
-//! Answers that the store holds for the caller of a run.
+//! Answers and arguments that the store holds.
 
 use super::{Error, Inner, Router};
 use crate::caller::Caller;
 use crate::clock::Timestamp;
+use crate::json::Value;
 use crate::outcome::Outcome;
 use crate::store::{self, Status, Store};
 
@@ -41,6 +42,23 @@ impl Router {
         retention: HeldRetention,
     ) -> Result<Outcome, Error> {
         self.inner.restored(outcome, caller, retention).await
+    }
+}
+
+impl Router {
+    /// Returns the original steps of a run whose plan redaction changed, if the store holds them.
+    pub(crate) async fn held_steps(&self, run_id: &str) -> Result<Option<Vec<Value>>, Error> {
+        let run_id = run_id.to_owned();
+        let held = self.inner.ask(move |store| store.held_plan(&run_id)).await?;
+        Ok(held.map(|held| held.steps))
+    }
+
+    /// Removes the held arguments of a run that is over.
+    pub(crate) async fn remove_held_steps(&self, run_id: &str) {
+        let wanted = run_id.to_owned();
+        if let Err(error) = self.inner.ask(move |store| store.remove_held_plan(&wanted)).await {
+            tracing::warn!(run_id, %error, "cannot remove held arguments; they expire");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::budget::MemoryBudget;
 use crate::caller::CallerCheck;
 use crate::clock::Clock;
 use crate::desk::Desks;
@@ -13,14 +14,23 @@ use crate::listener::Listeners;
 use crate::metrics::Metrics;
 use crate::policy::Law;
 use crate::secret::Secrets;
+use crate::share::ShareLimits;
 
 /// Runs that may be under way at once, by default.
 const RUNS_IN_FLIGHT: usize = 16_384;
+/// Bytes of the record of one run, by default.
+const RUN_RECORD_BYTES: usize = 64 * 1024 * 1024;
 /// How a router works.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Runs that may be under way at once; one more is refused.
     pub runs_in_flight: usize,
+    /// Bytes of the record of one run. Larger answers are recorded by their digest.
+    pub run_record_bytes: usize,
+    /// Counts the answers of runs under way.
+    pub memory: MemoryBudget,
+    /// The shares of each token.
+    pub shares: ShareLimits,
     /// What calls may take.
     pub calls: CallLimits,
     /// What calls of single adapters may take, by adapter id.
@@ -51,6 +61,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             runs_in_flight: RUNS_IN_FLIGHT,
+            run_record_bytes: RUN_RECORD_BYTES,
+            memory: MemoryBudget::default(),
+            shares: ShareLimits::default(),
             calls: CallLimits::default(),
             adapter_calls: BTreeMap::new(),
             secrets: Secrets::empty(),

@@ -7,6 +7,9 @@ use futures_util::FutureExt as _;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::Error;
+use crate::share::{StorageMeter, TokenLedger, TokenRun};
+
 /// The places of runs that are under way.
 #[derive(Debug)]
 pub(super) struct Places {
@@ -14,11 +17,14 @@ pub(super) struct Places {
     limit: AtomicUsize,
     /// Counted by itself: after the limit was lowered, more may be taken than there are.
     taken: Arc<AtomicUsize>,
+    /// The runs of each token.
+    ledger: Arc<TokenLedger>,
 }
 
 /// The place of one run.
 #[derive(Debug)]
 pub(super) struct Place {
+    token_run: Option<TokenRun>,
     _permit: OwnedSemaphorePermit,
     _taken: Taken,
 }
@@ -39,13 +45,21 @@ impl Drop for Taken {
     }
 }
 
+impl Place {
+    /// Returns the meter of the bytes that the run stores, if its caller has a token.
+    pub(super) fn meter(&self) -> Option<StorageMeter> {
+        self.token_run.as_ref().map(TokenRun::meter)
+    }
+}
+
 impl Places {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, ledger: Arc<TokenLedger>) -> Self {
         let limit = limit.min(Semaphore::MAX_PERMITS);
         Self {
             free: Arc::new(Semaphore::new(limit)),
             limit: AtomicUsize::new(limit),
             taken: Arc::default(),
+            ledger,
         }
     }
 
@@ -59,18 +73,21 @@ impl Places {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Takes a place if there is one.
-    pub(super) fn take(&self) -> Option<Place> {
+    /// Takes a place for a run of a token, if there is one and the token has a share left.
+    pub(super) fn take(&self, token: &str) -> Result<Place, Error> {
         // Before the permit, so that a run is never under way without being counted.
         let taken = Taken::new(&self.taken);
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
-        Some(Place { _permit: permit, _taken: taken })
+        let permit = Arc::clone(&self.free).try_acquire_owned();
+        let permit = permit.map_err(|_| Error::Busy { limit: self.limit() })?;
+        let token_run = self.ledger.begin_run(token)?;
+        Ok(Place { token_run, _permit: permit, _taken: taken })
     }
 
-    /// Takes a place when there is one.
-    pub(super) async fn wait(&self) -> Option<Place> {
+    /// Takes a place when there is one, for a run of a token that was accepted before.
+    pub(super) async fn wait(&self, token: &str) -> Option<Place> {
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
-        Some(Place { _permit: permit, _taken: Taken::new(&self.taken) })
+        let token_run = self.ledger.resume_run(token);
+        Some(Place { token_run, _permit: permit, _taken: Taken::new(&self.taken) })
     }
 
     /// Lets more or fewer runs be under way. Those that are too many now are let finish.
@@ -104,22 +121,22 @@ mod tests {
     #[test]
     fn places_are_counted_also_when_they_are_more_than_there_may_be() {
         let runtime = Runtime::new().unwrap();
-        let places = Places::new(3);
-        let mut held: Vec<Place> = (0..3).filter_map(|_| places.take()).collect();
-        assert!(held.len() == 3 && places.take().is_none());
+        let places = Places::new(3, Arc::new(TokenLedger::new(9, 0)));
+        let mut held: Vec<Place> = (0..3).filter_map(|_| places.take("").ok()).collect();
+        assert!(held.len() == 3 && places.take("").is_err());
         places.resize(1, &runtime);
         assert_eq!((places.taken(), places.limit()), (3, 1));
         held.truncate(1);
         assert!(
-            places.taken() == 1 && places.take().is_none(),
+            places.taken() == 1 && places.take("").is_err(),
             "the last one holds the only place"
         );
         places.resize(2, &runtime);
-        held.push(runtime.block_on(places.wait()).unwrap());
-        assert!(places.take().is_none());
+        held.push(runtime.block_on(places.wait("")).unwrap());
+        assert!(places.take("").is_err());
         held.clear();
         assert_eq!(places.taken(), 0);
-        held.extend([places.take().unwrap(), places.take().unwrap()]);
-        assert!(places.take().is_none());
+        held.extend([places.take("").unwrap(), places.take("").unwrap()]);
+        assert!(places.take("").is_err());
     }
 }

@@ -3,21 +3,36 @@
 use crate::caller::Caller;
 use crate::digest::Digest;
 use crate::dispatch::Redacted;
-use crate::json;
-use crate::request::{Request, Step};
+use crate::json::{self, Object};
+use crate::request::Request;
 use crate::secret::Secrets;
 use crate::store::{self, Claim, Store};
 
 /// Returns what is recorded of a request where that differs from what was given.
-pub(super) fn redact(secrets: &Secrets, request: &Request) -> Redacted {
-    let redacted = |step: &Step| secrets.redact_object(step.raw());
-    let first = request.plan().iter().position(|step| redacted(step).is_some());
-    let plan = first.map(|first| {
-        let (before, rest) = request.plan().split_at(first);
-        let rest = rest.iter().map(|step| redacted(step).unwrap_or_else(|| step.raw().clone()));
-        before.iter().map(|step| step.raw().clone()).chain(rest).collect()
-    });
-    Redacted { request: secrets.redact_object(request.raw()), plan }
+///
+/// # Errors
+/// When the plan differs, and the store has no key to hold the original.
+pub(super) fn redact(
+    secrets: &Secrets,
+    request: &Request,
+    store: &Store,
+) -> Result<Redacted, store::Error> {
+    let mut plan: Option<Vec<Object>> = None;
+    for (index, step) in request.plan().iter().enumerate() {
+        let redacted = secrets.redact_object(step.raw());
+        match (&mut plan, redacted) {
+            (None, None) => {}
+            (Some(plan), redacted) => plan.push(redacted.unwrap_or_else(|| step.raw().clone())),
+            (None, Some(redacted)) => {
+                let before = request.plan()[..index].iter().map(|step| step.raw().clone());
+                plan = Some(before.chain([redacted]).collect());
+            }
+        }
+    }
+    if plan.is_some() {
+        store.key()?;
+    }
+    Ok(Redacted { request: secrets.redact_object(request.raw()), plan })
 }
 
 /// Binds a key of a caller to a request. Neither is stored as it is: both may hold a secret, so the key is

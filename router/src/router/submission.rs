@@ -3,13 +3,15 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Error;
 use crate::caller::Caller;
-use crate::dispatch::Cancel;
+use crate::dispatch::{Cancel, Origin};
 use crate::id;
 use crate::listener::Listener;
+use crate::offload::{self, Load};
 use crate::outcome::Outcome;
 use crate::request::Request;
 use crate::telemetry::work_span;
@@ -27,7 +29,12 @@ pub struct Submission {
     pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
     /// Hears what calls of the run tell.
     pub(super) listener: Option<Listener>,
+    /// True for a task: a further run may answer its question.
+    pub(super) is_task: bool,
 }
+
+/// Parts of a submission: the request, its run, the memory that it holds, and its origin.
+pub(super) type Parts = (Request, String, Arc<Cancel>, Option<Arc<dyn Any + Send + Sync>>, Origin);
 
 /// Ends a run that is not there yet, or is under way.
 #[derive(Clone, Debug)]
@@ -44,7 +51,7 @@ impl From<Request> for Submission {
     fn from(request: Request) -> Self {
         let (run_id, cancel) = (id::run_id(), Arc::default());
         let (caller, trace, held, listener) = (None, None, None, None);
-        Self { request, run_id, caller, trace, cancel, held, listener }
+        Self { request, run_id, caller, trace, cancel, held, listener, is_task: false }
     }
 }
 
@@ -85,10 +92,31 @@ impl Submission {
         self
     }
 
+    /// Makes the run a turn of a task: if the call asks its caller, a further run answers with the same arguments.
+    #[must_use]
+    pub const fn as_task(mut self) -> Self {
+        self.is_task = true;
+        self
+    }
+
+    /// Splits the submission. `accepted` is notified when the run is on disk.
+    pub(super) fn into_parts(self, accepted: Option<oneshot::Sender<()>>) -> Parts {
+        let Self { request, run_id, caller, trace, cancel, held, listener, is_task } = self;
+        let origin = Origin { caller, stranger: false, trace, accepted, listener, is_task };
+        (request, run_id, cancel, held, origin)
+    }
+
     /// Returns what ends the run, from now on.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::clone(&self.cancel))
+    }
+
+    /// Returns the load of the run, as far as its request shows it.
+    pub(super) fn load(&self) -> Load {
+        let is_large = offload::is_large(self.request.raw())
+            || self.request.plan().iter().any(|step| offload::is_large(step.raw()));
+        if is_large { Load::Heavy } else { Load::Light }
     }
 
     /// Returns the span in which the run is carried out.

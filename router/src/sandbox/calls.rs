@@ -5,8 +5,8 @@
 //! copes is no crash.
 //!
 //! A grant takes as little back as it needs. Modes, owners, times and attributes of files stay out of
-//! reach even where writing is granted, since no rule of Landlock bounds them to the granted places. What
-//! builds programs cannot do without modes and times; where these are let through, it is said so.
+//! reach even where writing is granted, since no rule of Landlock bounds them to the granted places. Builds need
+//! modes and times: for them the router changes these itself, inside the granted places. No file gets a set-id bit.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ use seccompiler::{
 };
 
 use super::table::{
-    CONNECTING, DENIED, MODES, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, TIMES, WRITING,
+    ABSENT, ATTRIBUTES, CONNECTING, CREATIONS, DENIED, MODES, OWN_PROCESS_ONLY, OWNERS, PROGRAMS,
+    SIGNALS, TIMES, WRITING,
 };
 use super::{Metadata, Profile, notify};
 use crate::digest::Digest;
@@ -36,8 +37,8 @@ pub(super) fn restrict(filters: &[BpfProgram]) -> bool {
     !filters.is_empty() && filters.iter().all(|filter| seccompiler::apply_filter(filter).is_ok())
 }
 
-/// Returns the filter that turns every connect into a notice, and every process that begins, as far as somebody
-/// outside decides on them.
+/// Returns the filter that turns calls into notices: every connect, every new process, and every change of metadata, as
+/// far as the router decides on them.
 pub(super) fn notices(profile: &Profile, machine: TargetArch) -> Option<BpfProgram> {
     let mut noticed = Rules::new();
     if !profile.grants.connect.is_empty() {
@@ -50,7 +51,16 @@ pub(super) fn notices(profile: &Profile, machine: TargetArch) -> Option<BpfProgr
         #[cfg(target_arch = "x86_64")]
         noticed.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
     }
+    if profile.metadata == Metadata::Mediated {
+        noticed.extend(metadata_calls().map(|number| (number, Vec::new())));
+    }
     compile(noticed, SeccompAction::Trace(notify::MARK), machine)
+}
+
+/// Returns the calls that change modes, times and owners of files.
+fn metadata_calls() -> impl Iterator<Item = i64> {
+    let modes = MODES.iter().map(|(number, _)| *number);
+    modes.chain(TIMES.iter().copied()).chain(OWNERS.iter().copied())
 }
 
 /// Returns the digest of all filters of a profile, as a record names them. The id of the process, which some
@@ -74,11 +84,12 @@ pub(super) fn digest(profile: &Profile) -> Option<Digest> {
 pub(super) fn denials(profile: &Profile, own: u32, machine: TargetArch) -> Option<Vec<BpfProgram>> {
     let mut denied = denied(&profile.grants, profile.writes(), own)?;
     denied.extend(metadata(profile.metadata)?);
-    // The flags of clone3 are in memory, out of a filter's reach; without it libc falls back to clone.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    denied.extend(set_id_creations()?);
+    let every = |numbers: &[i64]| numbers.iter().map(|number| (*number, Vec::new())).collect();
     let mut filters = vec![
         compile(denied, errno(libc::EPERM), machine)?,
-        compile(absent, errno(libc::ENOSYS), machine)?,
+        compile(every(ABSENT), errno(libc::ENOSYS), machine)?,
+        compile(every(ATTRIBUTES), errno(libc::EOPNOTSUPP), machine)?,
     ];
     if machine == TargetArch::x86_64 {
         filters.push(other_numbers());
@@ -86,24 +97,38 @@ pub(super) fn denials(profile: &Profile, own: u32, machine: TargetArch) -> Optio
     Some(filters)
 }
 
-/// Matches changes of modes and times. Where they are let through, no file becomes one that lends its owner's
-/// rights to whoever starts it.
+/// The bits of a mode that lend the rights of a file's owner or group to users who start it.
+const SET_ID_BITS: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// Matches changes of modes, times and owners that are denied. Where the router makes them, it is only asked about modes
+/// without set-id bits: a denial takes precedence over a notice.
 fn metadata(metadata: Metadata) -> Option<Rules> {
-    let mut rules = Rules::new();
-    for (number, argument) in MODES {
-        let any = match metadata {
-            Metadata::Denied => Vec::new(),
-            Metadata::Unconfined => [libc::S_ISUID, libc::S_ISGID]
-                .iter()
-                .map(|bit| all(&[flag(*argument, u64::from(*bit))]))
-                .collect::<Option<_>>()?,
-        };
-        rules.insert(*number, any);
+    match metadata {
+        Metadata::Denied => Some(metadata_calls().map(|number| (number, Vec::new())).collect()),
+        Metadata::Mediated => {
+            let rules = |(number, mode): &(i64, u8)| Some((*number, set_id(*mode, &[])?));
+            MODES.iter().map(rules).collect()
+        }
     }
-    if metadata == Metadata::Denied {
-        rules.extend(TIMES.iter().map(|number| (*number, Vec::new())));
-    }
-    Some(rules)
+}
+
+/// Matches the creation of files with set-id bits.
+fn set_id_creations() -> Option<Rules> {
+    let nameless = libc::O_TMPFILE & !libc::O_DIRECTORY;
+    let rules = |(number, mode, flags): &(i64, u8, Option<u8>)| {
+        let Some(flags) = flags else { return Some((*number, set_id(*mode, &[])?)) };
+        // Without these flags the mode is not read, and may be anything.
+        let mut rules = set_id(*mode, &[flag(*flags, bits(libc::O_CREAT))])?;
+        rules.extend(set_id(*mode, &[flag(*flags, bits(nameless))])?);
+        Some((*number, rules))
+    };
+    CREATIONS.iter().map(rules).collect()
+}
+
+/// Matches when the mode has a set-id bit and all other conditions hold.
+fn set_id(mode: u8, others: &[Condition]) -> Option<Vec<SeccompRule>> {
+    let rule = |bit: &u32| all(&[&[flag(mode, u64::from(*bit))], others].concat());
+    SET_ID_BITS.iter().map(rule).collect()
 }
 
 fn denied(grants: &Grants, writes: bool, own: u32) -> Option<Rules> {
@@ -151,9 +176,11 @@ fn denied(grants: &Grants, writes: bool, own: u32) -> Option<Rules> {
     denied.insert(libc::SYS_socketpair, pairs);
     // Whoever hears of a call can also let it through.
     denied.insert(libc::SYS_seccomp, vec![all(&[flag(1, NEW_LISTENER)])?]);
-    // What ends this process with its parent stays in force.
-    let death_signal = bits(libc::PR_SET_PDEATHSIG);
-    denied.insert(libc::SYS_prctl, vec![all(&[(0, Dword, Eq, death_signal)])?]);
+    // The signal that ends this process with its parent stays in force, and its descriptors stay visible.
+    let options = [libc::PR_SET_PDEATHSIG, libc::PR_SET_DUMPABLE];
+    let options: Option<Vec<_>> =
+        options.iter().map(|option| all(&[(0, Dword, Eq, bits(*option))])).collect();
+    denied.insert(libc::SYS_prctl, options?);
     // Asking is fine. Changing it would make readable memory runnable, or addresses known.
     denied.insert(libc::SYS_personality, vec![all(&[(0, Dword, Ne, u32::MAX.into())])?]);
     denied.insert(libc::SYS_ioctl, vec![none_of(1, HARMLESS_REQUESTS)?]);
@@ -325,8 +352,8 @@ mod tests {
         let of = |profile: &Profile| digest(profile).unwrap();
         let denied = profile();
         assert_eq!(of(&denied), of(&profile()));
-        let unconfined = Profile { metadata: Metadata::Unconfined, ..profile() };
-        assert_ne!(of(&denied), of(&unconfined));
+        let mediated = Profile { metadata: Metadata::Mediated, ..profile() };
+        assert_ne!(of(&denied), of(&mediated));
         let running = Grants { run: vec!["/x".into()], ..Grants::default() };
         assert_ne!(of(&denied), of(&Profile { grants: running, ..profile() }));
     }
@@ -337,10 +364,10 @@ mod tests {
             let asking = Profile { processes: Some(1), ..profile() };
             assert!(notices(&asking, machine).is_some());
             for grants in every_kind() {
-                for metadata in [Metadata::Denied, Metadata::Unconfined] {
+                for metadata in [Metadata::Denied, Metadata::Mediated] {
                     let profile = Profile { grants: grants.clone(), metadata, ..profile() };
                     let filters = denials(&profile, 1, machine).unwrap();
-                    assert_eq!(filters.len(), if machine == TargetArch::x86_64 { 3 } else { 2 });
+                    assert_eq!(filters.len(), if machine == TargetArch::x86_64 { 4 } else { 3 });
                 }
             }
         }
@@ -367,9 +394,21 @@ mod tests {
 
     #[test]
     fn a_call_stands_in_one_list() {
-        let lists = [CONNECTING, DENIED, OWN_PROCESS_ONLY, PROGRAMS, SIGNALS, TIMES, WRITING];
+        let lists = [
+            ABSENT,
+            ATTRIBUTES,
+            CONNECTING,
+            DENIED,
+            OWN_PROCESS_ONLY,
+            OWNERS,
+            PROGRAMS,
+            SIGNALS,
+            TIMES,
+            WRITING,
+        ];
         let mut numbers: Vec<i64> = lists.concat();
         numbers.extend(MODES.iter().map(|(number, _)| *number));
+        numbers.extend(CREATIONS.iter().map(|(number, ..)| *number));
         numbers.sort_unstable();
         let all = numbers.len();
         numbers.dedup();

@@ -1,16 +1,19 @@
-//! UNSAFE room 3 (libc): notices of seccomp, by which a confined process asks its router to connect for it, and
-//! whether one more process may begin.
+//! UNSAFE room 3 (libc): notices of seccomp, by which a confined process asks its router to connect for it, to change
+//! the metadata of a file for it, and whether one more process may begin.
 //!
 //! The confined side makes a listener and hands it to the router; the router receives notices, looks at the
 //! call that each stands for, and answers it. A filter only sees registers: what a pointer leads to is read
 //! here, once, and whoever judges it acts on that copy and never on the memory of the other process.
 
+use std::ffi::CString;
 use std::fs::read_to_string;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
@@ -21,6 +24,11 @@ pub(crate) const MARK: u32 = 0x6e78;
 
 /// What every connect to port 0 is answered with, if the router can do all that its answers need.
 const NOWHERE: Errno = Errno::ADDRNOTAVAIL;
+
+/// The smallest page of memory that any machine has.
+const PAGE: usize = 4096;
+/// Bytes of the longest path that the kernel takes, with the zero at its end.
+const LONGEST_PATH: usize = 4096;
 
 /// Installs a filter in which [`MARK`] stands for a notice, and returns the listener. It binds the calling
 /// thread and those it starts. New privileges must have been given up before.
@@ -86,7 +94,11 @@ pub(crate) fn probe() -> io::Result<()> {
 
 /// The router's end of a filter.
 #[derive(Debug)]
-pub(crate) struct Listener(OwnedFd);
+pub(crate) struct Listener {
+    descriptor: OwnedFd,
+    /// Whether a process exchanged a socket while it was fetched.
+    is_cheated: AtomicBool,
+}
 
 /// A call that a process is waiting in.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +107,18 @@ pub(crate) struct Notice {
     /// The thread that made it.
     thread: u32,
     call: i32,
-    arguments: [u64; 6],
+    pub(super) arguments: [u64; 6],
+}
+
+/// The subject of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoticeKind {
+    /// A connect.
+    Connect,
+    /// A process that is to begin.
+    Process,
+    /// A change of a file's mode, owner or times.
+    FileChange,
 }
 
 /// Where a connect leads.
@@ -113,7 +136,7 @@ pub(crate) enum Target {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.descriptor.as_fd()
     }
 }
 
@@ -138,7 +161,7 @@ impl Listener {
                  {ours:?}: it is too old for the kernel"
             )));
         }
-        Ok(Self(listener))
+        Ok(Self { descriptor: listener, is_cheated: AtomicBool::new(false) })
     }
 
     /// Receives a notice, waiting for one; none if whoever made it has gone.
@@ -202,15 +225,92 @@ impl Listener {
         #[expect(clippy::cast_possible_truncation, reason = "as the kernel does")]
         let length = usize::try_from(notice.arguments[2] as i32).map_err(|_| Errno::INVAL)?;
         let bytes = bytes.get_mut(..length).ok_or(Errno::INVAL)?;
-        read_memory(notice, bytes)?;
-        if !self.is_waiting(notice) {
-            return Err(Errno::SRCH);
-        }
+        self.read(notice, notice.arguments[1], bytes)?;
         read_target(bytes)
     }
 
     /// Fetches the socket of the connect: another descriptor of the same one.
+    ///
+    /// Only sockets are fetched. To close another descriptor of a file drops all locks that this process has on the
+    /// file, those of its store included.
     pub(crate) fn socket(&self, notice: &Notice) -> Result<OwnedFd, Errno> {
+        if self.is_cheated.load(Ordering::Relaxed) {
+            return Err(Errno::PERM);
+        }
+        if !is_socket(&self.file(notice, notice.socket())?)? {
+            return Err(Errno::NOTSOCK);
+        }
+        let fetched = self.fetch(notice, notice.socket())?;
+        match is_socket(&fetched) {
+            Ok(true) => Ok(fetched),
+            // The process put another file in its place meanwhile, to have it closed here. It stays open, and the
+            // process gets no second chance.
+            _ => {
+                self.is_cheated.store(true, Ordering::Relaxed);
+                let _open = fetched.into_raw_fd();
+                Err(Errno::NOTSOCK)
+            }
+        }
+    }
+
+    /// Reads memory of the process.
+    pub(super) fn read(
+        &self,
+        notice: &Notice,
+        address: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), Errno> {
+        read_memory(notice, address, bytes)?;
+        self.check_waiting(notice)
+    }
+
+    /// Reads a path from the memory of the process.
+    pub(super) fn read_path(&self, notice: &Notice, address: u64) -> Result<CString, Errno> {
+        let mut path = Vec::new();
+        let mut address = address;
+        let mut page = [0; PAGE];
+        while path.len() < LONGEST_PATH {
+            // Up to the end of its page: the next one may not be there.
+            let offset = usize::try_from(address).map_err(|_| Errno::FAULT)? % PAGE;
+            let bytes = &mut page[offset..];
+            read_memory(notice, address, bytes)?;
+            match bytes.iter().position(|byte| *byte == 0) {
+                Some(end) => {
+                    path.extend_from_slice(&bytes[..end]);
+                    self.check_waiting(notice)?;
+                    let fits = path.len() < LONGEST_PATH;
+                    return CString::new(path).ok().filter(|_| fits).ok_or(Errno::NAMETOOLONG);
+                }
+                None => path.extend_from_slice(bytes),
+            }
+            address = address.checked_add(bytes.len() as u64).ok_or(Errno::FAULT)?;
+        }
+        Err(Errno::NAMETOOLONG)
+    }
+
+    /// Opens the working directory of the thread.
+    pub(super) fn working_directory(&self, notice: &Notice) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/{}/cwd", notice.thread);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path, flags, Mode::empty())?;
+        self.check_waiting(notice).map(|()| opened)
+    }
+
+    fn check_waiting(&self, notice: &Notice) -> Result<(), Errno> {
+        if self.is_waiting(notice) { Ok(()) } else { Err(Errno::SRCH) }
+    }
+
+    /// Opens the file of a descriptor of the process, so that it can be named and asked about, and no more. To close
+    /// such a descriptor drops no locks.
+    pub(super) fn file(&self, notice: &Notice, number: RawFd) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/{}/fd/{number}", notice.thread);
+        let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        self.check_waiting(notice)?;
+        opened.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })
+    }
+
+    /// Fetches a descriptor of the process: another one of the same open file.
+    fn fetch(&self, notice: &Notice, number: RawFd) -> Result<OwnedFd, Errno> {
         let thread = pid(notice.thread)?;
         // Since Linux 6.9 a thread can be meant. Before that its process is, which has the same descriptors.
         let thread_flag = PidfdFlags::from_bits_retain(libc::O_EXCL.unsigned_abs());
@@ -221,24 +321,33 @@ impl Listener {
             }
             opened => opened,
         }?;
-        if !self.is_waiting(notice) {
-            return Err(Errno::SRCH);
-        }
-        rustix::process::pidfd_getfd(process, notice.socket(), PidfdGetfdFlags::empty())
+        self.check_waiting(notice)?;
+        rustix::process::pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
     fn ask<T>(&self, request: libc::Ioctl, about: *mut T) -> Result<(), Errno> {
         #[expect(unsafe_code, reason = "no safe interface knows these requests")]
         // SAFETY: each request comes with a value of its type, which the caller owns and lives until here.
-        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), request, about) };
+        let done = unsafe { libc::ioctl(self.descriptor.as_raw_fd(), request, about) };
         if done < 0 { Err(last_error()) } else { Ok(()) }
     }
 }
 
 impl Notice {
-    /// Says whether it is about a process that is to begin.
-    pub(crate) fn begins_process(&self) -> bool {
-        i64::from(self.call) != libc::SYS_connect
+    /// Returns the subject.
+    pub(crate) fn kind(&self) -> NoticeKind {
+        match self.call() {
+            libc::SYS_connect => NoticeKind::Connect,
+            libc::SYS_clone => NoticeKind::Process,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork | libc::SYS_vfork => NoticeKind::Process,
+            _ => NoticeKind::FileChange,
+        }
+    }
+
+    /// Returns the number of the call.
+    pub(super) fn call(&self) -> i64 {
+        self.call.into()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "as the kernel does")]
@@ -252,6 +361,11 @@ pub(crate) const fn nowhere() -> Errno {
     NOWHERE
 }
 
+fn is_socket(file: &OwnedFd) -> Result<bool, Errno> {
+    let mode = rustix::fs::fstat(file)?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::Socket)
+}
+
 fn pid(number: u32) -> Result<Pid, Errno> {
     i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
 }
@@ -262,9 +376,9 @@ fn process_of(thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Reads what the second argument of a call leads to.
-fn read_memory(notice: &Notice, bytes: &mut [u8]) -> Result<(), Errno> {
-    let address = usize::try_from(notice.arguments[1]).map_err(|_| Errno::FAULT)?;
+/// Reads memory of the process that a notice comes from.
+fn read_memory(notice: &Notice, address: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+    let address = usize::try_from(address).map_err(|_| Errno::FAULT)?;
     let theirs =
         libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: bytes.len() };
     let ours = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

@@ -21,6 +21,31 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
     if process < 0 { Err(io::Error::last_os_error()) } else { Ok(Pid::from_raw(process)) }
 }
 
+/// Returns the session of a process; none if it has gone. Threads of the kernel have none either.
+pub(crate) fn session_of(process: i32) -> Option<u32> {
+    #[expect(unsafe_code, reason = "the safe interface takes every session for a process")]
+    // SAFETY: it takes and returns numbers.
+    let session = unsafe { libc::getsid(process) };
+    u32::try_from(session).ok().filter(|session| *session != 0)
+}
+
+/// Returns the group of a process; none if it has gone. Threads of the kernel have none either.
+pub(crate) fn group_of(process: i32) -> Option<Pid> {
+    #[expect(unsafe_code, reason = "the safe interface takes every group for a process")]
+    // SAFETY: it takes and returns numbers.
+    let group = unsafe { libc::getpgid(process) };
+    Some(group).filter(|group| *group > 0).and_then(Pid::from_raw)
+}
+
+/// Returns whether two threads share one table of descriptors; false also if the kernel does not say.
+pub(crate) fn share_descriptors(one: i32, other: i32) -> bool {
+    const KCMP_FILES: libc::c_int = 2;
+    #[expect(unsafe_code, reason = "no safe interface compares tables of descriptors")]
+    // SAFETY: it takes and returns numbers.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0_usize, 0_usize) };
+    order == 0
+}
+
 /// Has the ends of children told, which whoever started this program may have turned off for it: programs are
 /// waited for, and how they ended is not to be lost.
 pub(crate) fn heed_children() {
@@ -36,6 +61,23 @@ pub(crate) fn heed_all_signals() {
         #[expect(unsafe_code, reason = "no safe interface sets what becomes of a signal")]
         // SAFETY: no handler is set; the default runs no code of ours. What is no signal is refused.
         let _before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Sets up the allocator of the C library for a daemon. Large blocks are returned to the system as soon as they are
+/// freed: by default their size grows with use, and the process keeps them. There are two arenas per core, not eight:
+/// each takes 64 MiB of address space.
+pub(crate) fn set_up_allocator() {
+    #[cfg(target_env = "gnu")]
+    {
+        const LARGE: libc::c_int = 256 * 1024;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let arenas = libc::c_int::try_from(2 * cores).unwrap_or(libc::c_int::MAX);
+        for (parameter, value) in [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_ARENA_MAX, arenas)] {
+            #[expect(unsafe_code, reason = "no safe interface sets up the allocator")]
+            // SAFETY: it changes a number that the allocator reads under its own lock.
+            let _is_set = unsafe { libc::mallopt(parameter, value) };
+        }
     }
 }
 

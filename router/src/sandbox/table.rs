@@ -1,7 +1,7 @@
 //! The system calls that are denied, by the grant that takes them back.
 
 // System calls that libc does not name on every machine. From 424 on, all machines share the numbers.
-const FCHMODAT2: i64 = 452;
+pub(super) const FCHMODAT2: i64 = 452;
 const LSM_SET_SELF_ATTR: i64 = 460;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
@@ -57,6 +57,46 @@ pub(super) const TIMES: &[i64] = &[
     libc::SYS_utimensat,
 ];
 
+/// Calls that change the owner of a file. Landlock does not cover them.
+pub(super) const OWNERS: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+];
+
+/// Calls that set extended attributes of a file. They fail as on a file system without attributes, so that programs
+/// that copy files carry on. Landlock does not cover them.
+pub(super) const ATTRIBUTES: &[i64] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+];
+
+/// Calls that create a file, with the argument that is its mode, and the one that has the flags, if there is one.
+/// The kernel ignores set-id bits in the mode of a new directory.
+pub(super) const CREATIONS: &[(i64, u8, Option<u8>)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2, Some(1)),
+    (libc::SYS_openat, 3, Some(2)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1, None),
+    (libc::SYS_mknodat, 2, None),
+];
+
+/// Calls whose arguments are in memory, out of a filter's reach: flags of a process in `clone3`, the mode of a new
+/// file in `openat2`. They fail as on a kernel without them, and programs fall back to the older calls.
+pub(super) const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
+
 /// Denied unless the first argument, which names a process, is 0: this one.
 pub(super) const OWN_PROCESS_ONLY: &[i64] = &[
     libc::SYS_prlimit64,
@@ -101,24 +141,15 @@ pub(super) const DENIED: &[i64] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // Owners and attributes of files, which Landlock does not cover.
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chown,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_lchown,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-    SETXATTRAT,
-    REMOVEXATTRAT,
+    // Attributes of files, which Landlock does not cover.
     FILE_SETATTR,
-    // Watching what others do with files.
+    // Watching files of others. Landlock does not cover that, and no grant includes it.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_inotify_init,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
     // Other views of the file tree.
     libc::SYS_mount,
     libc::SYS_umount2,

@@ -18,7 +18,7 @@ impl Service {
     /// When it cannot answer, or as many adapters are examined as may be at once.
     pub async fn own_tool(&self, name: String, request: Value) -> Result<Value, app::Error> {
         let service = self.clone();
-        let turn = self.turn().await;
+        let turn = self.turn(None).await;
         let asked = tokio::task::spawn_blocking(move || {
             let answer = service.own_tool_now(&name, request);
             drop(turn);

@@ -6,6 +6,7 @@ use super::{Service, Standing};
 use crate::clock::Clock;
 use crate::config::ConfigFile;
 use crate::json::{Object, Value};
+use crate::policy::history::PolicyVerdict;
 use crate::policy::{PermissionChange, Permissions};
 
 /// The most bytes of the changes that one record lists: less than an audit event may have.
@@ -25,6 +26,13 @@ pub struct LastReload {
 }
 
 impl LastReload {
+    /// Returns the direction of the changes. It compares the settings, and not the recorded calls.
+    #[must_use]
+    pub fn verdict(&self) -> PolicyVerdict {
+        let widens = self.changes.iter().any(|change| change.widens);
+        PolicyVerdict::of(self.changes.iter().any(|change| !change.widens), widens)
+    }
+
     /// Returns the form that callers see. Only administrators see which permissions changed.
     #[must_use]
     pub fn to_json(&self, detailed: bool) -> Object {
@@ -32,6 +40,7 @@ impl LastReload {
         object.insert("at", self.at.as_str());
         object.insert("cause", self.cause);
         object.insert("permissions_changed", self.changes.len());
+        object.insert("permissions_verdict", self.verdict().name());
         if detailed {
             object.insert("permission_changes", listed(&self.changes));
         }
@@ -66,7 +75,8 @@ impl Service {
                 .take(5)
                 .map(|one| format!("{} {}: {}", one.area, one.change, one.subject));
             let first = first.collect::<Vec<_>>().join("; ");
-            tracing::warn!(cause, total, widened, first, "permissions changed");
+            let verdict = reload.verdict().name();
+            tracing::warn!(cause, total, widened, verdict, first, "permissions changed");
             let mut payload = Object::new();
             payload.insert("cause", cause);
             if let Some(name) = name {
@@ -74,6 +84,7 @@ impl Service {
             }
             payload.insert("total", total);
             payload.insert("widened", widened);
+            payload.insert("verdict", verdict);
             payload.insert("changes", listed(&reload.changes));
             if let Err(error) = self.inner.audit.record_now("permissions.changed", payload) {
                 tracing::warn!(%error, "cannot record the changed permissions");

@@ -20,7 +20,8 @@ impl Service {
     /// with a good token are not counted, so that nobody is locked out by a neighbour.
     #[must_use]
     pub fn stranger(&self, denial: Denial, from: IpAddr) -> Denial {
-        let counted = self.inner.strangers.allow(&neighbourhood(from), STRANGER, Instant::now());
+        let counted =
+            self.inner.strangers.allow(&network(from).to_string(), STRANGER, Instant::now());
         match counted {
             Ok(()) => denial,
             Err(retry_after) => Denial::RateLimited { retry_after },
@@ -55,14 +56,11 @@ impl Service {
     }
 }
 
-/// Who has an address of IPv6 has all others of its network.
-fn neighbourhood(address: IpAddr) -> String {
+/// Returns the network that an address counts as: an owner of one IPv6 address has all others of its network.
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            Ipv6Addr::from(network).to_string()
-        }
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -90,7 +88,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_one() {
-        let of = |text: &str| neighbourhood(text.parse().unwrap());
+        let of = |text: &str| network(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2:3::4"), of("2001:db8:1:2:ffff::"));
         assert_ne!(of("2001:db8:1:2::"), of("2001:db8:1:3::"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));

@@ -76,7 +76,8 @@ impl Service {
         let mut seen = self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = before.source.as_deref().and_then(mark);
         drop(seen);
-        let config = ConfigFile::find(before.source.as_deref(), &self.inner.environment)?;
+        let config =
+            ConfigFile::find_for_daemon(before.source.as_deref(), &self.inner.environment)?;
         self.inner.telemetry.check_level(&config.log.level)?;
         let later = needs_restart(&before, &config);
         let level_changed = before.log.level != config.log.level;

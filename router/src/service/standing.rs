@@ -57,9 +57,18 @@ pub(super) fn needs_restart(before: &ConfigFile, after: &ConfigFile) -> Vec<Stri
     };
     note("data_dir", before.data_dir != after.data_dir);
     note("db", before.db != after.db);
+    note("store.key", before.store.key != after.store.key);
     note("listeners", format!("{:?}", before.listeners) != format!("{:?}", after.listeners));
-    // The bodies that are in memory are counted from the start on.
-    note("server.bodies_bytes", before.server.bodies_bytes != after.server.bodies_bytes);
+    // The memory in use is counted from the start on.
+    note("server.memory_bytes", before.server.memory_bytes != after.server.memory_bytes);
+    note(
+        "server.token_memory_percent",
+        before.server.token_memory_percent != after.server.token_memory_percent,
+    );
+    note(
+        "limits.memory_store_bytes",
+        before.limits.memory_store_bytes != after.limits.memory_store_bytes,
+    );
     note("mcp.session_idle_ms", before.mcp.session_idle != after.mcp.session_idle);
     note("log.format", before.log.format != after.log.format);
     note("telemetry", format!("{:?}", before.telemetry) != format!("{:?}", after.telemetry));

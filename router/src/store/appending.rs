@@ -8,7 +8,7 @@ use super::owner::WAITING;
 use super::record::{Append, Claim, Status, Ticket};
 use super::rows::{Counts, Inserts, Row, update_run};
 use super::schema::MAX_EVENTS;
-use super::{Error, approvals, held_answer};
+use super::{Error, approvals, held_answer, held_arguments};
 
 /// Writes what was handed over of one run. A run that is begun by it is put into `begun`.
 pub(super) fn append_one(
@@ -19,8 +19,8 @@ pub(super) fn append_one(
     counts: &mut Counts,
     begun: &mut Vec<Ticket>,
 ) -> Result<(), Error> {
-    let Append { ticket, header, progress, body, count, claim, caller, approvals, held, waits } =
-        append;
+    let Append { ticket, header, progress, body, count, claim, caller, .. } = append;
+    let Append { approvals, held, arguments, waits, .. } = append;
     let first = progress.events - count;
     if progress.events > MAX_EVENTS {
         return Err(Error::TooManyEvents);
@@ -61,6 +61,9 @@ pub(super) fn append_one(
     }
     approvals::write(transaction, run_no, approvals)?;
     held_answer::write(transaction, &header.run_id, held)?;
+    if let Some(change) = arguments {
+        held_arguments::apply(transaction, run_no, change)?;
+    }
     inserts.segment(run_no, first, *count, body)
 }
 
@@ -111,9 +114,22 @@ mod tests {
             head: Digest::ZERO,
         };
         let (ticket, header) = (ticket.clone(), Arc::new(header));
-        let (claim, caller, approvals, held) = (None, None, Vec::new(), Vec::new());
-        let (body, count, waits) = ("{}\n".to_owned(), 1, false);
-        Append { ticket, header, progress, body, count, claim, caller, approvals, held, waits }
+        let (claim, caller, arguments) = (None, None, None);
+        let (approvals, held, body) = (Vec::new(), Vec::new(), "{}\n".to_owned());
+        let (count, waits) = (1, false);
+        Append {
+            ticket,
+            header,
+            progress,
+            body,
+            count,
+            claim,
+            caller,
+            approvals,
+            held,
+            arguments,
+            waits,
+        }
     }
 
     #[test]

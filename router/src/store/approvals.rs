@@ -107,6 +107,15 @@ impl Store {
         self.read_approvals(move |connection| list(connection, &filter))
     }
 
+    /// Returns the bytes of a page of approvals.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn approvals_size(&self, filter: &ApprovalFilter) -> Result<usize, Error> {
+        let filter = filter.clone();
+        self.read_approvals(move |connection| size(connection, &filter))
+    }
+
     /// Finds an approval.
     ///
     /// # Errors
@@ -223,28 +232,31 @@ fn find(connection: &Connection, approval_id: &str) -> Result<Option<Found>, Err
     query.query_row([approval_id], |row| Ok(read(row))).optional()?.transpose()
 }
 
-fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approval>, u64), Error> {
+/// Returns the condition of a filter, over the parameters 1 to 3.
+fn condition(filter: &ApprovalFilter) -> String {
     // Each wish by words of its own, so that the indexes are used.
     let state = match filter.open {
         Some(true) => "state = 'open' AND owner = ?1",
         Some(false) => "state != 'open' AND ?1",
         None => "?1",
     };
-    let wanted = match &filter.run_id {
-        Some(_) => format!("{state} AND run_id = ?2"),
-        None => format!("{state} AND ?2 IS NULL"),
-    };
-    let token_id = filter.visible.token_id();
+    let run = if filter.run_id.is_some() { "run_id = ?2" } else { "?2 IS NULL" };
     // A file of an older version has no tokens of runs.
-    let wanted = match token_id {
-        Some(_) => format!("{wanted} AND token_id = ?3"),
-        None => format!("{wanted} AND ?3 IS NULL"),
-    };
+    let token = if filter.visible.token_id().is_some() { "token_id = ?3" } else { "?3 IS NULL" };
+    format!("{state} AND {run} AND {token}")
+}
+
+/// Returns the limit and the offset of a filter.
+fn page(filter: &ApprovalFilter) -> [i64; 2] {
+    [filter.limit, filter.offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approval>, u64), Error> {
+    let (wanted, token_id) = (condition(filter), filter.visible.token_id());
     let whole = select!("");
     let sql = format!("{whole}{wanted} ORDER BY approval_id DESC LIMIT ?4 OFFSET ?5");
     let mut query = connection.prepare_cached(&sql)?;
-    let [limit, offset] =
-        [filter.limit, filter.offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+    let [limit, offset] = page(filter);
     let found = query
         .query_map(params![WAITING, filter.run_id, token_id, limit, offset], |row| Ok(read(row)))?;
     let mut approvals = Vec::new();
@@ -256,6 +268,19 @@ fn list(connection: &Connection, filter: &ApprovalFilter) -> Result<(Vec<Approva
         .prepare_cached(&sql)?
         .query_row(params![WAITING, filter.run_id, token_id], |row| row.get(0))?;
     Ok((approvals, total.cast_unsigned()))
+}
+
+/// Returns the bytes of a page of approvals.
+fn size(connection: &Connection, filter: &ApprovalFilter) -> Result<usize, Error> {
+    let wanted = condition(filter);
+    let sql = format!(
+        "SELECT sum(bytes) FROM (SELECT octet_length(request) AS bytes FROM approvals \
+         JOIN runs USING (run_no) WHERE {wanted} ORDER BY approval_id DESC LIMIT ?4 OFFSET ?5)"
+    );
+    let [limit, offset] = page(filter);
+    let given = params![WAITING, filter.run_id, filter.visible.token_id(), limit, offset];
+    let bytes: Option<i64> = connection.prepare_cached(&sql)?.query_row(given, |row| row.get(0))?;
+    Ok(usize::try_from(bytes.unwrap_or(0)).unwrap_or(usize::MAX))
 }
 
 fn read(row: &Row<'_>) -> Result<Found, Error> {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use super::open::PAUSE;
 use super::owner::{COPIED, Identity, Life, identity};
 use super::schema::{self, Layout};
-use super::{BUSY_TIMEOUT, Error, identity as file_identity, open};
+use super::{BUSY_TIMEOUT, Error, held_arguments, identity as file_identity, open};
 
 /// Pages that are copied at a time.
 const PAGES: i32 = 512;
@@ -96,6 +96,7 @@ fn copy_to(
             "UPDATE runs SET owner = {COPIED} WHERE status = 'RUNNING' AND owner IS NOT NULL; \
              DELETE FROM owners;",
         ))?;
+        held_arguments::remove_from_copy(&copy)?;
         if purpose == Purpose::Use {
             file_identity::bind_restored(&mut copy, part)?;
         }

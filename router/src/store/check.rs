@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use super::record::{Header, Status};
 use super::schema::{self, Layout, POSITION_BITS};
-use super::{Error, Store, approvals, audit, reader, run_records, visible};
+use super::{Error, Store, approvals, audit, held_arguments, reader, run_records, visible};
 use crate::digest::Digest;
 use crate::event::{Fact, Kind, Line};
 
@@ -91,6 +91,8 @@ impl Store {
             let looked_at = visible::check(connection, &mut health);
             health.told(None, looked_at)?;
             let looked_at = approvals::check(connection, &mut health);
+            health.told(None, looked_at)?;
+            let looked_at = held_arguments::check(connection, &mut health);
             health.told(None, looked_at)?;
             let looked_at = audit::check(connection, &mut health);
             health.told(None, looked_at)?;

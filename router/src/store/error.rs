@@ -55,6 +55,31 @@ pub enum Error {
         /// The process.
         pid: u32,
     },
+    /// The secret key cannot be used.
+    #[error("cannot use the key of the store: {0}")]
+    KeyUnusable(String),
+    /// The key file is missing, and the store holds arguments that the key encrypted.
+    #[error(
+        "the key of the store {path} is missing: {key}; {runs} runs hold arguments that it encrypted"
+    )]
+    KeyMissing {
+        /// The file of the store.
+        path: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The number of runs.
+        runs: u64,
+    },
+    /// Another key encrypted the held arguments.
+    #[error(
+        "the key of the store {path} is wrong: it cannot decrypt the held arguments of {runs} runs"
+    )]
+    KeyWrong {
+        /// The file of the store.
+        path: PathBuf,
+        /// The number of runs.
+        runs: u64,
+    },
     /// There is no room on the disk.
     #[error("there is no room for the store: {0}")]
     Full(String),
@@ -154,6 +179,23 @@ impl Error {
             "The store's file was moved, copied or restored by other means than `nexus-router store restore`. It can be read.",
             "if no other copy of it is in use, continue it with `nexus-router store adopt --db FILE`",
         ),
+        (
+            "STORE_KEY_UNUSABLE",
+            "The secret key of the store cannot be read, is not 32 bytes long, or others can read its file.",
+            "check the named file or variable; a key file needs the mode 0600",
+        ),
+        (
+            "STORE_KEY_MISSING",
+            "The key file is missing, and runs hold arguments that the key encrypted.",
+            "restore the key file, or name the configuration that sets store.key; to continue without the key, run \
+             `nexus-router store adopt --without-key --db FILE`: runs that hold arguments then fail",
+        ),
+        (
+            "STORE_KEY_WRONG",
+            "The key is not the one that encrypted the arguments that runs hold.",
+            "restore the former key, or name the configuration that sets store.key; to continue with this key, run \
+             `nexus-router store adopt --without-key --db FILE`: runs that hold arguments then fail",
+        ),
     ];
 
     const fn row(&self) -> usize {
@@ -174,6 +216,9 @@ impl Error {
             Self::Refused(_) => 12,
             Self::Closed => 13,
             Self::Moved(_) => 15,
+            Self::KeyUnusable(_) => 16,
+            Self::KeyMissing { .. } => 17,
+            Self::KeyWrong { .. } => 18,
         }
     }
 
@@ -188,7 +233,9 @@ impl Error {
     pub fn hint(&self) -> Cow<'static, str> {
         let hint = Self::TABLE[self.row()].2;
         match self {
-            Self::Moved(path) => hint.replace("FILE", &quoted(&path.display().to_string())).into(),
+            Self::Moved(path) | Self::KeyMissing { path, .. } | Self::KeyWrong { path, .. } => {
+                hint.replace("FILE", &quoted(&path.display().to_string())).into()
+            }
             _ => hint.into(),
         }
     }

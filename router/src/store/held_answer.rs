@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::{Error, Store, StoreKey};
+use super::{Error, Store, StoreKey, pages, schema};
 use crate::caller::Caller;
 use crate::clock::{Clock, Timestamp};
 use crate::json::{self, Limits, Object, Value};
@@ -45,6 +45,11 @@ impl HeldAnswer {
         let answer = key.encrypt(&context(run_id, step, caller), text.as_bytes())?;
         Ok(Some(Self { step, expires_at: now.as_millis().saturating_add(HOLD_MS), answer }))
     }
+
+    /// Returns the bytes that the store writes.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.answer.len()
+    }
 }
 
 /// Returns the context of the encryption: the run, the step and the caller.
@@ -75,6 +80,16 @@ pub(super) fn write(
     Ok(())
 }
 
+/// Returns the bytes of all held answers of a run, and of the largest.
+pub(super) fn sizes(connection: &Connection, run_id: &str) -> Result<(usize, usize), Error> {
+    if !schema::has_callers(connection)? {
+        return Ok((0, 0));
+    }
+    let sql = "SELECT sum(octet_length(answer)), max(octet_length(answer)) FROM held_answers \
+               WHERE run_id = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row([run_id], pages::sum_and_largest)?)
+}
+
 /// Removes the held answers of a run.
 pub(super) fn remove(connection: &Connection, run_id: &str) -> Result<(), Error> {
     let mut delete = connection.prepare_cached("DELETE FROM held_answers WHERE run_id = ?1")?;
@@ -101,12 +116,25 @@ impl Store {
         caller: Option<&Caller>,
         now: Timestamp,
     ) -> Result<Vec<(usize, Object)>, Error> {
+        self.held_answers_of(run_id, None, caller, now)
+    }
+
+    /// As [`held_answers`](Self::held_answers), of one step or of all.
+    pub(crate) fn held_answers_of(
+        &self,
+        run_id: &str,
+        step: Option<usize>,
+        caller: Option<&Caller>,
+        now: Timestamp,
+    ) -> Result<Vec<(usize, Object)>, Error> {
         let wanted = run_id.to_owned();
+        let step = step.map(|step| i64::try_from(step).unwrap_or(i64::MAX));
         let rows = self.read(move |connection| {
             let mut query = connection.prepare_cached(
-                "SELECT step, answer FROM held_answers WHERE run_id = ?1 AND expires_at > ?2",
+                "SELECT step, answer FROM held_answers \
+                 WHERE run_id = ?1 AND expires_at > ?2 AND (?3 IS NULL OR step = ?3)",
             )?;
-            let rows = query.query_map(params![wanted, now.as_millis()], |row| {
+            let rows = query.query_map(params![wanted, now.as_millis(), step], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
             })?;
             Ok(rows.collect::<Result<Vec<_>, _>>()?)

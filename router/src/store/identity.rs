@@ -100,7 +100,7 @@ pub fn adopt(path: &Path) -> Result<Adoption, Error> {
 }
 
 /// Refuses while a process runs that has the store open, or the one that the store was copied from.
-fn refuse_running_owners(connection: &Connection, path: &Path) -> Result<(), Error> {
+pub(super) fn refuse_running_owners(connection: &Connection, path: &Path) -> Result<(), Error> {
     let owners = backup::owners(connection)?;
     match owners.iter().find(|owner| owner.may_live(path)) {
         None => Ok(()),

@@ -4,7 +4,7 @@ use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::record::{Header, Log, Progress, Status};
 use super::rows::{Counts, Inserts, Row};
-use super::{Error, Store, held_answer, reader};
+use super::{Error, Store, held_answer, held_arguments, reader};
 use crate::clock::Clock;
 use crate::store::schema::{MAX_EVENTS, POSITION_BITS};
 
@@ -115,6 +115,7 @@ fn remove(
     transaction.execute("DELETE FROM idempotency WHERE run_no = ?1", [run_no])?;
     transaction.execute("DELETE FROM approvals WHERE run_no = ?1", [run_no])?;
     held_answer::remove(transaction, run_id)?;
+    held_arguments::remove(transaction, run_no)?;
     transaction.execute("DELETE FROM runs WHERE run_no = ?1", [run_no])?;
     counts.remove(old.record.progress.status);
     Ok(())

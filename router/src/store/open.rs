@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::owner::Identity;
 use super::schema::{self, Layout};
-use super::{Error, held_answer, identity as file_identity};
+use super::{Error, held_answer, held_arguments, identity as file_identity};
 use crate::clock::Clock;
 
 /// How long to wait when another process is in the way.
@@ -204,6 +204,7 @@ pub(super) fn adopt(
     )?;
     let owner_no = transaction.last_insert_rowid();
     held_answer::remove_expired(&transaction, Clock::System.now())?;
+    held_arguments::remove_leftover(&transaction, Clock::System.now())?;
     transaction.commit()?;
     Ok(owner_no)
 }

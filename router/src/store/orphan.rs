@@ -1,7 +1,7 @@
 //! Runs that nobody carries out any more, and how a process takes them over.
 
 use super::record::{Log, Ticket};
-use super::{Error, Store, owner};
+use super::{Error, HeldArguments, Store, owner};
 
 /// A run whose owner is gone.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Orphan {
     pub log: Log,
     /// Whether the store is a copy that was made while the run was under way.
     pub copied: bool,
+    /// The original plan, encrypted, if redaction changed it.
+    pub held: Option<HeldArguments>,
 }
 
 impl Store {

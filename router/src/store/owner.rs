@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicI64;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::record::{Log, Status, Ticket};
-use super::{Error, Orphan, reader};
+use super::{Error, Orphan, held_arguments, reader};
 
 /// This process, as the owner of runs.
 #[derive(Debug)]
@@ -242,7 +242,8 @@ pub(super) fn adopt_orphans(
         }
         if let Some(log) = reader::log(&transaction, &run_id)? {
             let ticket = Ticket(Arc::new(AtomicI64::new(run_no)));
-            adopted.push(Orphan { ticket, log, copied });
+            let held = held_arguments::find(&transaction, run_no)?;
+            adopted.push(Orphan { ticket, log, copied, held });
         }
     }
     bury_idle(&transaction, store)?;
@@ -259,7 +260,8 @@ pub(super) fn take_up(connection: &Connection, run_id: &str) -> Result<Option<Or
     }
     let bodies = reader::bodies(connection, run_no)?;
     let ticket = Ticket(Arc::new(AtomicI64::new(run_no)));
-    Ok(Some(Orphan { ticket, log: Log { record, bodies }, copied: false }))
+    let held = held_arguments::find(connection, run_no)?;
+    Ok(Some(Orphan { ticket, log: Log { record, bodies }, copied: false, held }))
 }
 
 /// Forgets owners that are gone and have no run.

@@ -22,7 +22,7 @@ fn header(row: &Row<'_>) -> Result<(Header, String), rusqlite::Error> {
 
 /// Reads a column as text whatever it holds, since its table does not enforce types. What is odd about
 /// it is for replay to say.
-fn text(row: &Row<'_>, column: usize) -> Result<String, rusqlite::Error> {
+pub(super) fn text(row: &Row<'_>, column: usize) -> Result<String, rusqlite::Error> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => String::new(),
         ValueRef::Integer(integer) => integer.to_string(),

@@ -154,7 +154,7 @@ pub(super) fn list(connection: &Connection, filter: &Filter) -> Result<Listing, 
     let page = newest.iter().skip(filter.offset).take(filter.limit);
     let runs = page
         .map(|(_, run_no)| query.query_row([run_no], record))
-        .map(|found| found.map(|(_, record)| Listed { record, log: None }))
+        .map(|found| found.map(|(_, record)| Listed::new(record)))
         .collect::<Result<_, _>>()?;
     Ok(Listing { runs, counted })
 }
@@ -165,7 +165,7 @@ pub(super) fn list_one(found: Option<RunRecord>, filter: &Filter) -> Listing {
     let mut counted = Counted::default();
     counted.add(found.as_ref().map(|record| record.progress.status), 1);
     let runs = found.into_iter().skip(filter.offset).take(filter.limit);
-    let runs = runs.map(|record| Listed { record, log: None }).collect();
+    let runs = runs.map(Listed::new).collect();
     Listing { runs, counted }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-use super::HeldAnswer;
+use super::{HeldAnswer, HeldArgumentsChange};
 use crate::approval::Ruling;
 use crate::caller::Caller;
 use crate::digest::Digest;
@@ -155,8 +155,19 @@ pub struct Append {
     pub approvals: Vec<ApprovalChange>,
     /// Answers of these events that are held for the caller of the run.
     pub held: Vec<HeldAnswer>,
+    /// Change of the held arguments of the run.
+    pub arguments: Option<Box<HeldArgumentsChange>>,
     /// Whether the run waits for a person after these events; then no process is its owner.
     pub waits: bool,
+}
+
+impl Append {
+    /// Returns the bytes that the store writes: the events, and held answers and arguments.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let answers: usize = self.held.iter().map(HeldAnswer::stored_bytes).sum();
+        let arguments = self.arguments.as_deref().map_or(0, HeldArgumentsChange::stored_bytes);
+        self.body.len() + answers + arguments
+    }
 }
 
 /// What an event says of an approval, for the row that stands beside the events.

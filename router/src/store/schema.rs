@@ -16,7 +16,7 @@ use super::Error;
 /// Marks a file as ours: "NXRT".
 pub(super) const APPLICATION_ID: i64 = 0x4e58_5254;
 /// The version of the tables that this program writes.
-pub(super) const VERSION: i64 = 6;
+pub(super) const VERSION: i64 = 7;
 /// The first version with the token of each run, held answers and the identity of the store.
 pub(super) const CALLERS_SINCE: i64 = 6;
 /// Bits of a segment's key that hold the position of its first event.
@@ -49,7 +49,8 @@ impl Layout {
 }
 
 /// Steps from one version to the next. Each leaves a file that the next begins with.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+const MIGRATIONS: &[&str] =
+    &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7];
 
 const VERSION_1: &str = "
 CREATE TABLE owners (
@@ -306,6 +307,17 @@ CREATE TABLE identity (
 "
 );
 
+/// Held arguments: original plans of runs that are not over.
+const VERSION_7: &str = "
+-- Encrypted; removed when the run ends.
+CREATE TABLE held_arguments (
+    run_no INTEGER PRIMARY KEY,
+    key_id BLOB NOT NULL,
+    expires_at INTEGER,
+    arguments BLOB NOT NULL
+) STRICT;
+";
+
 /// Says what a file is, without changing it.
 pub(super) fn layout(connection: &Connection) -> Result<Layout, Error> {
     // Several questions, but one moment: another process may be making the tables just now.
@@ -380,6 +392,17 @@ fn step(transaction: &Transaction<'_>, from: i64, to: i64) -> Result<(), Error> 
 pub(super) fn unguard(connection: &Connection) -> Result<(), Error> {
     connection
         .execute_batch("DROP TRIGGER runs_are_not_replaced; DROP TRIGGER segments_have_no_gap;")?;
+    // Its oldest runs make room for new ones.
+    for trigger in [
+        "segments_are_not_removed",
+        "runs_are_not_removed",
+        "approvals_are_not_removed",
+        "seals_are_not_removed",
+        "audit_is_not_removed",
+        "run_records_are_not_removed",
+    ] {
+        connection.execute_batch(&format!("DROP TRIGGER {trigger};"))?;
+    }
     Ok(())
 }
 

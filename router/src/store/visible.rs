@@ -84,7 +84,7 @@ impl Store {
 }
 
 /// Finds a run of a token, and its number.
-fn find(
+pub(super) fn find(
     connection: &Connection,
     run_id: &str,
     token_id: &str,
@@ -125,10 +125,10 @@ pub(super) fn list(
     }
     newest.sort_by(|one, other| other.cmp(one));
     let page = newest.iter().skip(filter.offset).take(filter.limit);
-    let runs = page.map(|(_, run_no)| reader::by_number(connection, *run_no));
-    let runs = runs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
-    let runs = runs.map(|record| Listed { record, log: None }).collect();
-    Ok(Listing { runs, counted })
+    let runs = page.filter_map(|(_, run_no)| {
+        reader::by_number(connection, *run_no).map(|found| found.map(Listed::new)).transpose()
+    });
+    Ok(Listing { runs: runs.collect::<Result<_, _>>()?, counted })
 }
 
 /// Checks that the token of each run is the one in its log.

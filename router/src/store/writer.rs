@@ -1,8 +1,8 @@
 //! The one thread that writes: it commits together what arrives together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -11,6 +11,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
 use super::appending::append_one;
+use super::gathered::Gathered;
+use super::large_appends::LargeAppends;
+use super::memory_limit::MemoryLimit;
+use super::receipt::Receipt;
 use super::record::{Append, Status, Ticket};
 use super::rows::{Counts, Inserts};
 use super::schema::MAX_EVENTS;
@@ -30,11 +34,8 @@ const GATHERING: Duration = Duration::from_millis(20);
 /// The same while somebody waits to be told of commits.
 const GATHERING_WATCHED: Duration = Duration::from_millis(2);
 
-/// So many appends may be gathered; who comes with more has to wait.
-const MAX_GATHERED: usize = 4096;
-
-/// So much may be gathered; who comes with more has to wait.
-const MAX_GATHERED_BYTES: usize = MAX_BATCH_BYTES;
+/// Bytes that a row of a run takes besides its events.
+const RUN_BYTES: usize = 512;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 type Done = oneshot::Sender<Result<(), Unwritten>>;
@@ -80,34 +81,6 @@ struct Counters {
     gathered: Gathered,
 }
 
-/// How much is gathered, and not written yet.
-#[derive(Debug, Default)]
-struct Gathered {
-    appends: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-impl Gathered {
-    /// Says whether there is no room for more.
-    fn is_full(&self) -> bool {
-        self.appends.load(Ordering::Relaxed) >= MAX_GATHERED
-            || self.bytes.load(Ordering::Relaxed) >= MAX_GATHERED_BYTES
-    }
-
-    /// Adds an append, and says whether there is a whole batch with it.
-    fn add(&self, bytes: usize) -> bool {
-        let appends = self.appends.fetch_add(1, Ordering::Relaxed) + 1;
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        appends == MAX_BATCH
-            || (before < MAX_GATHERED_BYTES && before + bytes >= MAX_GATHERED_BYTES)
-    }
-
-    fn remove(&self, appends: usize, bytes: usize) {
-        self.appends.fetch_sub(appends, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
 impl Counters {
     /// Takes note of a commit that succeeded, or failed; what changes is logged once.
     fn note(&self, error: Option<&Error>) {
@@ -126,7 +99,7 @@ impl Counters {
     }
 
     /// Tells which runs are over.
-    fn tell_ended(&self, all: &[Waiting]) {
+    fn tell_ended(&self, all: &[PendingAppend]) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = &*ended else { return };
         let over = all.iter().filter(|(append, _)| append.progress.status != Status::Running);
@@ -147,32 +120,8 @@ pub(super) struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The same thread, to be roused when it gathers.
     rouse: Thread,
-}
-
-/// The promise that something will be durable.
-#[derive(Debug)]
-#[must_use = "nothing is durable before this says so"]
-pub struct Receipt(Option<oneshot::Receiver<Result<(), Unwritten>>>);
-
-impl Receipt {
-    /// Says whether there was nothing to promise: the events are there for all who read.
-    pub(crate) const fn is_given(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Says whether it is known by now what became of the events.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.0.as_ref().is_none_or(|answer| !answer.is_empty())
-    }
-
-    /// Waits until the events are on disk.
-    ///
-    /// # Errors
-    /// When they are not.
-    pub async fn durable(self) -> Result<(), Unwritten> {
-        let Some(answer) = self.0 else { return Ok(()) };
-        answer.await.unwrap_or(Err(Unwritten { error: Error::Closed, append: None }))
-    }
+    /// Whether a store in memory has no room for new runs.
+    is_full: Option<Arc<AtomicBool>>,
 }
 
 impl Writer {
@@ -180,15 +129,17 @@ impl Writer {
     pub(super) fn start(
         connection: Connection,
         owner_no: i64,
-        metrics: Metrics,
+        (metrics, limit): (Metrics, Option<MemoryLimit>),
     ) -> Result<Self, Error> {
         let (messages, inbox) = channel();
         let counters = Arc::new(Counters::default());
+        let is_full = limit.as_ref().map(MemoryLimit::is_full);
         let desk = Desk {
             connection,
             owner_no,
             counters: Arc::clone(&counters),
             metrics,
+            limit,
             owed: Vec::new(),
         };
         let desk = Arc::new(Mutex::new(desk));
@@ -200,7 +151,8 @@ impl Writer {
                 .map_err(|error| Error::Refused(format!("no thread for the writer: {error}")))?
         };
         let rouse = thread.thread().clone();
-        Ok(Self { messages, desk, counters, thread: Mutex::new(Some(thread)), rouse })
+        let thread = Mutex::new(Some(thread));
+        Ok(Self { messages, desk, counters, thread, rouse, is_full })
     }
 
     /// Hands a message over to the thread, which looks at it at once.
@@ -225,7 +177,7 @@ impl Writer {
         if !certain || gathered.is_full() || self.is_failing() {
             return self.append(append);
         }
-        let whole = gathered.add(append.body.len());
+        let whole = gathered.add(append.stored_bytes());
         let message = Message::Append { append: Box::new(append), done: None };
         if self.messages.send(message).is_err() {
             // The thread is gone, and the receipt says so.
@@ -287,6 +239,11 @@ impl Writer {
         failed.is_some_and(|moment| moment.elapsed() < DOUBT)
     }
 
+    /// Returns whether a store in memory has no room for new runs.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.as_ref().is_some_and(|is_full| is_full.load(Ordering::Relaxed))
+    }
+
     pub(super) fn committed(&self) -> watch::Receiver<()> {
         let told = self.counters.committed.subscribe();
         // What is gathered now is not kept from them for longer than what comes.
@@ -329,33 +286,44 @@ struct Desk {
     owner_no: i64,
     counters: Arc<Counters>,
     metrics: Metrics,
+    /// The limit of a store in memory.
+    limit: Option<MemoryLimit>,
     /// Appends nobody waits for any more, and which must not be lost.
     owed: Vec<Append>,
 }
 
-type Waiting = (Box<Append>, Option<Done>);
+/// Append, and the channel for its result if somebody waits for it.
+pub(super) type PendingAppend = (Box<Append>, Option<Done>);
 
 fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
-    let mut next = None;
+    let (mut next, mut large) = (None, LargeAppends::default());
     loop {
         let owes = !lock(desk).owed.is_empty();
         let received = match next.take() {
             Some(message) => Ok(message),
+            None if !large.is_empty() => inbox.try_recv().map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            }),
             None if owes => inbox.recv_timeout(RETRY),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let message = match received {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => {
-                lock(desk).commit(Vec::new());
+                lock(desk).commit_pending(large.pop().into_iter().collect());
                 continue;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return lock(desk).commit_all(&mut large),
         };
+        if !matches!(message, Message::Append { .. }) {
+            // These come after all appends before them.
+            lock(desk).commit_all(&mut large);
+        }
         match message {
             Message::Stop => return lock(desk).commit(Vec::new()),
             Message::Job(job) => {
@@ -364,6 +332,8 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                 if catch_unwind(AssertUnwindSafe(|| job(&mut desk.connection))).is_err() {
                     tracing::error!("a job of the store panicked");
                 }
+                let Desk { connection, limit, .. } = &mut *desk;
+                limit.iter_mut().for_each(|limit| limit.note_job(connection));
             }
             Message::Owed(append) => {
                 let mut desk = lock(desk);
@@ -371,35 +341,38 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                 desk.commit(Vec::new());
             }
             Message::Append { append, done } => {
-                let mut batch = vec![(append, done)];
-                next = fill(&mut batch, inbox);
+                let mut batch: Vec<_> = large.queue((append, done)).into_iter().collect();
+                next = fill(&mut batch, &mut large, inbox);
                 // Whoever hands something over after this look rouses the thread, also before it sleeps.
-                if next.is_none() && batch.iter().all(|(_, done)| done.is_none()) {
+                let idle = next.is_none() && large.is_empty();
+                if idle && batch.iter().all(|(_, done)| done.is_none()) {
                     let gathering = lock(desk).counters.gathering();
                     std::thread::park_timeout(gathering);
                 }
                 // What arrives while another thread writes belongs to the same commit.
                 let mut desk = lock(desk);
-                next = next.or_else(|| fill(&mut batch, inbox));
-                let gathered = batch.iter().filter(|(_, done)| done.is_none());
-                let (appends, bytes) = gathered.fold((0, 0), |(appends, bytes), (append, _)| {
-                    (appends + 1, bytes + append.body.len())
-                });
-                desk.commit(batch);
-                desk.counters.gathered.remove(appends, bytes);
+                next = next.or_else(|| fill(&mut batch, &mut large, inbox));
+                desk.commit_pending(batch);
+                // One large append after each batch, so that they are not put off for ever.
+                desk.commit_pending(large.pop().into_iter().collect());
             }
         }
     }
 }
 
-/// Adds what has arrived to a batch, up to what is no append, which is returned.
-fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> {
-    let mut bytes: usize = batch.iter().map(|(append, _)| append.body.len()).sum();
+/// Adds the appends that have arrived to a batch, or queues them. Returns the first other message.
+fn fill(
+    batch: &mut Vec<PendingAppend>,
+    large: &mut LargeAppends,
+    inbox: &Receiver<Message>,
+) -> Option<Message> {
+    let mut bytes: usize = batch.iter().map(|(append, _)| append.stored_bytes()).sum();
     while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
         match inbox.try_recv().ok()? {
             Message::Append { append, done } => {
-                bytes += append.body.len();
-                batch.push((append, done));
+                let Some(pending) = large.queue((append, done)) else { continue };
+                bytes += pending.0.stored_bytes();
+                batch.push(pending);
             }
             other => return Some(other),
         }
@@ -408,8 +381,25 @@ fn fill(batch: &mut Vec<Waiting>, inbox: &Receiver<Message>) -> Option<Message> 
 }
 
 impl Desk {
+    /// Commits appends that were handed over, each large one by itself.
+    fn commit_all(&mut self, large: &mut LargeAppends) {
+        while let Some(pending) = large.pop() {
+            self.commit_pending(vec![pending]);
+        }
+    }
+
+    /// Commits a batch that was handed over.
+    fn commit_pending(&mut self, batch: Vec<PendingAppend>) {
+        let gathered = batch.iter().filter(|(_, done)| done.is_none());
+        let (appends, bytes) = gathered.fold((0, 0), |(appends, bytes), (append, _)| {
+            (appends + 1, bytes + append.stored_bytes())
+        });
+        self.commit(batch);
+        self.counters.gathered.remove(appends, bytes);
+    }
+
     /// Commits what is owed and a batch, and tells who waits.
-    fn commit(&mut self, mut all: Vec<Waiting>) {
+    fn commit(&mut self, mut all: Vec<PendingAppend>) {
         let owed = std::mem::take(&mut self.owed).into_iter();
         all.splice(..0, owed.map(|append| (Box::new(append), None)));
         if all.is_empty() {
@@ -437,7 +427,7 @@ impl Desk {
         }
     }
 
-    fn refuse(&mut self, all: Vec<Waiting>, error: &Error) {
+    fn refuse(&mut self, all: Vec<PendingAppend>, error: &Error) {
         for (append, done) in all {
             match done {
                 Some(done) => {
@@ -453,7 +443,7 @@ impl Desk {
         }
     }
 
-    fn together(&mut self, all: &[Waiting]) -> Result<(), Error> {
+    fn together(&mut self, all: &[PendingAppend]) -> Result<(), Error> {
         let mut begun = Vec::new();
         let committed = self.transact(all, &mut begun);
         if let Err(error) = &committed {
@@ -469,7 +459,7 @@ impl Desk {
         committed
     }
 
-    fn transact(&mut self, all: &[Waiting], begun: &mut Vec<Ticket>) -> Result<(), Error> {
+    fn transact(&mut self, all: &[PendingAppend], begun: &mut Vec<Ticket>) -> Result<(), Error> {
         let (owner_no, since) = (self.owner_no, Instant::now());
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -488,8 +478,11 @@ impl Desk {
             self.counters.committed.send_replace(());
         }
         self.counters.tell_ended(all);
-        let bytes = all.iter().map(|(append, _)| append.body.len() as u64).sum();
-        self.metrics.commit(all.len() as u64, bytes, since.elapsed());
+        let bytes: usize = all.iter().map(|(append, _)| append.stored_bytes()).sum();
+        self.metrics.commit(all.len() as u64, bytes as u64, since.elapsed());
+        if let Some(limit) = &mut self.limit {
+            limit.note(&mut self.connection, bytes + all.len() * RUN_BYTES);
+        }
         Ok(())
     }
 }

@@ -105,6 +105,14 @@ fn operation<'a>(interface: &'a Interface, document: &ToolDocument) -> Option<&'
     interface.operations.get(document.adapter_operation.as_deref()?)
 }
 
+/// Returns the operation behind a registered tool, with the class that the spec gives it.
+pub(crate) fn registered_operation<'a>(
+    interface: &'a Interface,
+    document: &ToolDocument,
+) -> Option<(&'a Operation, Option<ActionClass>)> {
+    Some((operation(interface, document)?, class(document)))
+}
+
 /// Returns the class of actions that a spec says in its open part; the specification has no member for it.
 fn class(document: &ToolDocument) -> Option<ActionClass> {
     let name = document.metadata.get("action_class").and_then(Value::as_str)?;

@@ -10,6 +10,7 @@ mod dns;
 mod errands;
 mod journal;
 mod judge;
+mod mediator;
 mod names;
 mod refusals;
 #[cfg(test)]
@@ -27,13 +28,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, ipproto, sockopt};
 
 use crate::grant::Endpoint;
-use crate::sandbox::{Listener, Notice, Target, nowhere};
+use crate::sandbox::{Listener, Notice, NoticeKind, Target, nowhere};
 
 pub(crate) use census::Census;
 use dns::Found;
 use errands::{Errand, Errands};
 pub(crate) use journal::{Contact, Journal};
 use judge::{NAMES, Naming, Verdict, judge, naming};
+pub(crate) use mediator::MetadataMediator;
 use names::{Names, Resolve, ask_system};
 use refusals::Refusals;
 
@@ -56,15 +58,27 @@ pub(crate) fn attend(
     begin(&Arc::new(Desk::new(listener, granted, adapter, ask_system)?))
 }
 
-/// As [`attend`], and writes down every connect that it makes or refuses, and counts the processes.
-pub(crate) fn attend_noting(
+/// Services for the calls of an execution, besides its connects.
+#[derive(Debug)]
+pub(crate) struct ExecutionServices {
+    /// Records every connect that is made or refused.
+    pub(crate) journal: Journal,
+    /// Counts the processes.
+    pub(crate) census: Census,
+    /// Changes metadata of files, if the execution may ask for that.
+    pub(crate) mediator: Option<MetadataMediator>,
+}
+
+/// As [`attend`], for the calls of an execution.
+pub(crate) fn attend_execution(
     listener: OwnedFd,
     granted: Vec<Endpoint>,
     adapter: &str,
-    (journal, census): (Journal, Census),
+    services: ExecutionServices,
 ) -> io::Result<Broker> {
     let mut desk = Desk::new(listener, granted, adapter, ask_system)?;
-    (desk.journal, desk.census) = (Some(journal), Some(census));
+    let ExecutionServices { journal, census, mediator } = services;
+    (desk.journal, desk.census, desk.mediator) = (Some(journal), Some(census), mediator);
     begin(&Arc::new(desk))
 }
 
@@ -85,6 +99,7 @@ struct Desk {
     refusals: Refusals,
     journal: Option<Journal>,
     census: Option<Census>,
+    mediator: Option<MetadataMediator>,
 }
 
 impl Desk {
@@ -102,6 +117,7 @@ impl Desk {
             refusals: Refusals::new(adapter),
             journal: None,
             census: None,
+            mediator: None,
         })
     }
 
@@ -115,6 +131,12 @@ impl Desk {
     fn refuse(&self, what: &str) {
         self.refusals.tell(what, &self.granted);
         self.note(what, false, Err(Errno::ACCESS));
+    }
+
+    /// Refuses an internal address that a granted name, or `*`, does not include.
+    fn refuse_internal(&self, place: SocketAddr) {
+        self.refusals.tell_internal(place, &self.granted);
+        self.note(&place.to_string(), false, Err(Errno::ACCESS));
     }
 }
 
@@ -182,11 +204,20 @@ fn is_asked(desk: &Desk, watch: &PipeReader) -> bool {
 /// now may do so a moment later, when the worker changes its mind.
 fn take(pending: Pending) {
     let (desk, notice) = (Arc::clone(&pending.desk), pending.notice);
-    if notice.begins_process() {
-        return match &desk.census {
-            Some(census) if census.has_room() => pending.let_through(),
-            _ => pending.answer(Err(Errno::AGAIN)),
-        };
+    match notice.kind() {
+        NoticeKind::Connect => {}
+        NoticeKind::Process => {
+            return match &desk.census {
+                Some(census) if census.has_room() => pending.let_through(),
+                _ => pending.answer(Err(Errno::AGAIN)),
+            };
+        }
+        NoticeKind::FileChange => {
+            let mediator = desk.mediator.as_ref().ok_or(Errno::PERM);
+            let changed =
+                mediator.and_then(|mediator| mediator.apply(&desk.listener.file_change(&notice)?));
+            return pending.answer(changed);
+        }
     }
     match look(&desk, &notice) {
         Ok((socket, place)) => {
@@ -242,10 +273,12 @@ fn is_tcp(socket: &OwnedFd) -> Result<bool, Errno> {
 /// Judges a connect and makes it.
 fn run(pending: Pending, errand: Errand, place: SocketAddr) {
     let desk = &pending.desk;
-    let granted = match judge(&desk.granted, place) {
+    let verdict = judge(&desk.granted, place);
+    let is_internal = verdict == Verdict::Internal;
+    let granted = match verdict {
         Verdict::Granted => true,
         Verdict::IfNamed(names) => names.into_iter().any(|name| desk.names.has(name, place.ip())),
-        Verdict::Refused => false,
+        Verdict::Internal | Verdict::Refused => false,
     };
     if !granted && place.port() == NAMES {
         return tell_names(pending, errand);
@@ -254,6 +287,9 @@ fn run(pending: Pending, errand: Errand, place: SocketAddr) {
         let result = connect(errand.socket(), place);
         desk.note(&place.to_string(), true, result);
         result
+    } else if is_internal {
+        desk.refuse_internal(place);
+        Err(Errno::ACCESS)
     } else {
         desk.refuse(&place.to_string());
         Err(Errno::ACCESS)

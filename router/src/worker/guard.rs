@@ -104,8 +104,21 @@ fn wait(worker: Pid, watch: Watch) -> io::Result<Ending> {
 /// Says whether there is nobody but the worker: whoever it left behind is a child of ours too by now, or descends
 /// from one. Where the kernel does not tell, nobody is alone.
 fn is_alone(worker: u32) -> bool {
-    let children = std::fs::read_to_string("/proc/thread-self/children");
-    children.is_ok_and(|list| list.split_whitespace().all(|id| id.parse() == Ok(worker)))
+    children().is_ok_and(|list| list.iter().all(|child| id(*child) == worker))
+}
+
+/// Kills the children of this process: all of them are the worker's, whatever their session. No other process gets
+/// their numbers before this process waits for them.
+fn kill_children() {
+    for child in children().unwrap_or_default() {
+        let _: Result<(), Errno> = kill_process(child, Signal::KILL);
+    }
+}
+
+/// Lists the children of this process, which has one thread.
+fn children() -> io::Result<Vec<Pid>> {
+    let list = std::fs::read_to_string("/proc/thread-self/children")?;
+    Ok(list.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect())
 }
 
 /// Reaps those whose parents have ended, and returns the worker's end, if it has ended.
@@ -125,6 +138,7 @@ fn end_all(session: u32) {
             Ok(Some(_)) => {}
             Ok(None) => {
                 session::kill_all(session);
+                kill_children();
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(Errno::INTR) => {}

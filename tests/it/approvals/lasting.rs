@@ -104,6 +104,7 @@ fn cut(log: &Log, count: usize, path: &std::path::Path) {
         caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
+        arguments: None,
         waits: false,
     };
     // The digests of approvals are keyed.
@@ -199,7 +200,7 @@ fn a_call_without_effects_that_was_begun_is_not_asked_about() {
     router.recover_blocking(Resumable::Resume).unwrap();
     let log = store.log(&outcome.run_id).unwrap().unwrap();
     assert_clean(&log);
-    assert_eq!(step_error(&Outcome::of_log(&log)).code, "APPROVAL_IMPOSSIBLE");
+    assert_eq!(step_error(&Outcome::of_log(&log)).code, "APPROVAL_TOO_LATE");
 }
 
 #[test]

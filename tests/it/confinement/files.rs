@@ -8,7 +8,10 @@ use nexus_router::grant::Grants;
 use rustix::io::FdFlags;
 use serde_json::{Value, json};
 
-use super::{EACCES, EBADF, ENOENT, EPERM, EXDEV, Stage, is_root, nothing, path, unconfined};
+use super::{
+    EACCES, EBADF, ENOENT, ENOSYS, EOPNOTSUPP, EPERM, EXDEV, Stage, is_root, nothing, path,
+    unconfined,
+};
 
 fn writing() -> Stage {
     Stage::new(|stage| Grants { write: vec![stage.world.path("granted")], ..Grants::default() })
@@ -80,11 +83,26 @@ fn what_is_said_of_a_file_cannot_be_changed_even_where_writing_is_granted() {
     for stage in [Stage::anything_readable(), writing()] {
         for method in METADATA {
             // Whoever may not read a file has no descriptor of it to begin with.
-            stage.assert_denied(method, &path(stage.granted("file")), &[EPERM]);
-            stage.assert_denied(method, &path(stage.outside("file")), &[EPERM, EACCES]);
+            let denied = if *method == "set_attribute" { EOPNOTSUPP } else { EPERM };
+            stage.assert_denied(method, &path(stage.granted("file")), &[denied]);
+            stage.assert_denied(method, &path(stage.outside("file")), &[denied, EACCES]);
         }
         stage.assert_untouched();
     }
+}
+
+#[test]
+fn workers_create_no_set_id_files() {
+    let stage = writing();
+    let methods = ["set_id_openat", "set_id_nameless", "set_id_mknodat", "set_id_chmod"];
+    #[cfg(target_arch = "x86_64")]
+    let methods = [&methods[..], &["set_id_open", "set_id_creat", "set_id_mknod"]].concat();
+    for method in methods {
+        let made = path(stage.granted(method));
+        assert_eq!(unconfined(method, &path(stage.world.path(method))), 0, "{method}");
+        stage.assert_denied(method, &made, &[EPERM]);
+    }
+    stage.assert_denied("set_id_openat2", &path(stage.granted("made")), &[ENOSYS]);
 }
 
 #[test]

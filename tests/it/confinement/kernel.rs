@@ -3,13 +3,19 @@
 use nexus_router::grant::Grants;
 use serde_json::json;
 
-use super::{EACCES, EPERM, Stage, nothing, path};
+use super::{EACCES, EPERM, Stage, nothing, path, unconfined};
 
 /// Attempts that are denied by their number alone.
 const DENIED: &[&str] = &[
     "io_uring",
     "key",
     "bpf",
+    #[cfg(target_arch = "x86_64")]
+    "inotify_init",
+    "inotify_init1",
+    "inotify_watch",
+    "fanotify_init",
+    "fanotify_mark",
     "userfault",
     "performance",
     "mount",
@@ -36,6 +42,13 @@ fn side_doors_are_closed_whatever_is_granted() {
         stage.assert_denied("lease", &path("/etc/passwd"), &[EPERM]);
         stage.assert_denied("type_into_device", &path("/dev/null"), &[EPERM, EACCES]);
     }
+}
+
+/// The test of denials would prove nothing if the kernel refused these calls to everybody.
+#[test]
+fn unconfined_processes_may_watch_files() {
+    assert_eq!(unconfined("inotify_init1", &json!({})), 0);
+    assert_ne!(unconfined("inotify_watch", &json!({})), EPERM, "the descriptor is not valid");
 }
 
 /// x86-64 has a second set of numbers, which a list of the first does not know.

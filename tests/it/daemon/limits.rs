@@ -54,7 +54,7 @@ fn who_guesses_tokens_is_slowed_down_and_locks_nobody_out() {
 
 #[test]
 fn bodies_have_a_largest_size() {
-    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 8192\nbodies_bytes = 8192\n";
+    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 8192\nmemory_bytes = 8192\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
     let head = |path: &str, more: &str| {
         format!(
@@ -99,15 +99,15 @@ fn bodies_have_a_largest_size() {
 
 #[test]
 fn bodies_together_take_no_more_than_their_memory() {
-    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 4096\nbodies_bytes = 4096\n";
+    let server = "[server]\nbody_bytes = 4096\nbundle_bytes = 4096\nmemory_bytes = 4096\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
     let ask = daemon.post("/v1/runs", &plan("echo", "t", "m"));
-    // One request holds all of it, because it does not say how much it needs. It may come when another
-    // still has some, and is refused itself then.
+    // One request holds all of it. It may come when another still has some, and is refused itself then.
     let head = format!(
         "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
-         Transfer-Encoding: chunked\r\n\r\n",
-        daemon.token("admin")
+         Transfer-Encoding: chunked\r\n\r\nfa0\r\n{}\r\n",
+        daemon.token("admin"),
+        " ".repeat(4000)
     );
     let mut holders = Vec::new();
     until("a refusal", || {
@@ -125,7 +125,7 @@ fn bodies_together_take_no_more_than_their_memory() {
 
 #[test]
 fn what_a_body_does_not_need_is_for_others() {
-    let server = "[server]\nbody_bytes = 16384\nbundle_bytes = 16384\nbodies_bytes = 65536\n";
+    let server = "[server]\nbody_bytes = 16384\nbundle_bytes = 16384\nmemory_bytes = 65536\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
     let plan = plan("many", "t", "hold").to_string();
     let post = |query: &str| {
@@ -160,44 +160,6 @@ fn values_are_counted_besides_their_text() {
     let daemon = Daemon::usual();
     let many = format!("{{\"goal\":\"g\",\"context\":[{}0]}}", "0,".repeat(1_000_000));
     daemon.ask("POST", "/v1/runs").body(many).refused(400, "JSON_TOO_MANY_VALUES");
-}
-
-#[test]
-fn there_are_only_so_many_connections() {
-    let daemon = Daemon::start(&format!("{ADAPTERS}[server]\nconnections = 4\n"), &[]);
-    // A connection counts until the daemon has seen its end.
-    let mut held = Vec::new();
-    let refused = until("a refusal", || {
-        let mut wire = daemon.get("/healthz").begin();
-        let answer = wire.response();
-        if answer.status == 200 {
-            held.push(wire);
-            return None;
-        }
-        Some(answer)
-    });
-    assert_eq!(held.len(), 4);
-    let problem = refused.json();
-    assert_eq!((refused.status, &problem["code"]), (503, &json!("TOO_MANY_CONNECTIONS")));
-    assert_eq!(refused.header("connection"), Some("close"));
-    // Those that are there go on.
-    let bytes = daemon.get("/metrics").bytes();
-    held[0].stream().write_all(&bytes).unwrap();
-    let metrics = held[0].response().text();
-    assert!(
-        metrics.contains("nexus_router_refused_total{reason=\"TOO_MANY_CONNECTIONS\"} 1\n"),
-        "{metrics}"
-    );
-    drop(held);
-    until("room", || {
-        let mut wire = daemon.get("/healthz").begin();
-        (wire.response().status == 200).then_some(())
-    });
-    until("that all are gone", || {
-        let answer = daemon.get("/v1/status").begin().response();
-        (answer.status == 200 && answer.json()["connections"] == 1).then_some(())
-    });
-    daemon.assert_alive();
 }
 
 #[test]

@@ -54,10 +54,11 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
         assert_refused(&Stage::bare(config), &LISTEN, code, &[said]);
     }
     let missing = "[[listeners]]\ntls_cert = 'no.pem'\ntls_key = 'no.pem'\n";
-    assert_refused(&Stage::bare(missing), &LISTEN, "TLS_FILES_INVALID", &["no.pem"]);
-    let stage = Stage::bare("[[listeners]]\ntls_cert = 'empty'\ntls_key = 'empty'\n");
-    std::fs::write(stage.path("empty"), "").unwrap();
-    assert_refused(&stage, &LISTEN, "TLS_FILES_INVALID", &["empty"]);
+    assert_refused(&Stage::bare(missing), &LISTEN, "CONFIG_FILE_INVALID", &["no.pem", "line 3"]);
+    let stage = Stage::bare("[[listeners]]\ntls_cert = 'bad'\ntls_key = 'bad'\n");
+    std::fs::write(stage.path("bad"), "no key").unwrap();
+    make_private(&stage.path("bad"));
+    assert_refused(&stage, &LISTEN, "TLS_FILES_INVALID", &["bad"]);
     let run = Stage::bare("").refused(&["--listen", "nonsense"]);
     assert!(run.code() == 2 && run.stderr().contains("HOST:PORT"), "{}", run.stderr());
 }
@@ -111,13 +112,76 @@ fn strangers_are_let_in_only_when_the_operator_says_so_by_name() {
     }
 }
 
+/// Makes a file readable by its owner alone.
+fn make_private(path: &Path) {
+    set_mode(path, 0o600);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Returns the configuration of a listener whose certificate and key are in a directory.
+fn tls_listener(directory: &Path) -> String {
+    let golden = workspace().join("tests/golden/tls");
+    for name in ["cert.pem", "key.pem"] {
+        std::fs::copy(golden.join(name), directory.join(name)).unwrap();
+    }
+    make_private(&directory.join("key.pem"));
+    format!(
+        "[[listeners]]\naddress = \"0.0.0.0:0\"\ntls_cert = \"{0}/cert.pem\"\ntls_key = \"{0}/key.pem\"\n",
+        directory.display()
+    )
+}
+
+#[test]
+fn rejects_tls_keys_that_others_may_read() {
+    let place = tempfile::tempdir().unwrap();
+    let key = place.path().join("key.pem");
+    let stage = Stage::bare(&tls_listener(place.path()));
+    for mode in [0o644, 0o640, 0o604, 0o660] {
+        set_mode(&key, mode);
+        let (shown, hint) = (format!("{mode:04o}"), format!("chmod 600 {}", key.display()));
+        let said = ["router.toml", "listeners[0].tls_key", "line 4", &shown, &hint];
+        assert_refused(&stage, &["--listen", "127.0.0.1:0"], "CONFIG_FILE_INVALID", &said);
+    }
+}
+
+#[test]
+fn reload_and_renewal_reject_exposed_tls_keys() {
+    let place = tempfile::tempdir().unwrap();
+    let key = place.path().join("key.pem");
+    let daemon = Daemon::start(&tls_listener(place.path()), &["--listen", "127.0.0.1:0"]);
+    let trusting = agent(&[&place.path().join("cert.pem")]);
+    let url = format!("https://localhost:{}", daemon.address.port());
+    let admin = format!("Bearer {}", daemon.token("admin"));
+    let reload = || {
+        let request = trusting.post(format!("{url}/v1/reload")).header("Authorization", &admin);
+        let mut answer = request.send_empty().unwrap();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+    };
+    assert_eq!(reload().0, 200);
+    set_mode(&key, 0o644);
+    let (status, told) = reload();
+    assert_ne!(status, 200, "{told}");
+    for said in ["CONFIG_FILE_INVALID", "key.pem", "0644", "chmod 600", "line 4"] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    // New connections look at the files, and keep the key that was accepted before.
+    let fresh = || agent(&[&place.path().join("cert.pem")]).get(format!("{url}/healthz")).call();
+    until("the refusal of the key", || {
+        assert_eq!(fresh().unwrap().status(), 200);
+        daemon.stderr().contains("the renewed certificate is refused").then_some(())
+    });
+    make_private(&key);
+    assert_eq!(reload().0, 200);
+}
+
 #[test]
 fn a_listener_with_a_certificate_speaks_tls() {
-    let files = workspace().join("tests/golden/tls");
-    let config = format!(
-        "[[listeners]]\naddress = \"0.0.0.0:0\"\ntls_cert = \"{0}/cert.pem\"\ntls_key = \"{0}/key.pem\"\n",
-        files.display()
-    );
+    let place = tempfile::tempdir().unwrap();
+    let files = place.path();
+    let config = tls_listener(files);
     let daemon = Daemon::start(&config, &["--listen", "0.0.0.0:0"]);
     assert!(daemon.stdout().contains("https://0.0.0.0:"), "{}", daemon.stdout());
     let trusting = agent(&[&files.join("cert.pem")]);
@@ -164,6 +228,7 @@ fn a_renewed_certificate_is_taken_up_and_a_bad_one_is_not() {
     let put = |cert: &str, key: &str| {
         std::fs::copy(golden.join(cert), place.path().join("cert.pem")).unwrap();
         std::fs::copy(golden.join(key), place.path().join("key.pem")).unwrap();
+        make_private(&place.path().join("key.pem"));
     };
     put("cert.pem", "key.pem");
     let config = format!(

@@ -156,6 +156,14 @@ impl Stage {
         self.start_by(command, &[])
     }
 
+    /// Starts the daemon from a shell that sets limits first.
+    pub fn start_limited(self, limits: &str) -> Daemon {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("{limits} && exec \"$0\" \"$@\""), PROGRAM]);
+        let command = self.clean(command);
+        self.start_by(command, &[])
+    }
+
     /// Starts a copy of the program that has only these libraries beside it. A configuration may be missing.
     pub fn start_beside(self, modules: &[&str]) -> Daemon {
         let bin = self.path("bin");

@@ -43,6 +43,7 @@ pub fn cut(log: &Log, count: usize, path: &std::path::Path) {
         caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
+        arguments: None,
         waits: false,
     };
     let store = Store::open(path).unwrap();

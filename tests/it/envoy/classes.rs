@@ -44,7 +44,7 @@ fn a_program_runs_and_its_evidence_says_what_it_was() {
     assert_eq!(sandbox["seccomp_sha256"].as_str().unwrap().len(), 64);
     assert_eq!(
         (&sandbox["metadata_writes"], &sandbox["netns"]),
-        (&json!("unconfined"), &json!(false))
+        (&json!("mediated"), &json!(false))
     );
     let decided = stage.world.path("sealed/evidence/verify");
     let decided =

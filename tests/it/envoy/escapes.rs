@@ -4,9 +4,10 @@
 //! those that it reads from its standard input.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use nexus_router::loader::DryRun;
-use nexus_router::{Call, Loader};
+use nexus_router::{Adapter, Call, Loader};
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -15,22 +16,49 @@ use crate::support::{World, built_directory};
 
 /// Stands before the answers among what else a test prints.
 const MARK: &str = "ANSWERS ";
-/// Tells the test that it is the program.
+/// Where the probe finds its library, in the workspace.
+const CACHE: &str = "probe-cache";
+/// Makes the test the program, and names the place of its library.
 const ROLE: &str = "ENVOY_PROBES";
 
+/// A name that the class `repo_ops` starts.
+const REPOSITORY_PROGRAM: &str = "hg";
+
 const EPERM: i64 = 1;
+const EOPNOTSUPP: i64 = 95;
 const EACCES: i64 = 13;
 
 /// Makes a stage whose envoy may run this test.
 pub(super) fn probing(grants: &str) -> Stage {
+    probing_with("", grants)
+}
+
+/// As [`probing`], with more settings.
+pub(super) fn probing_with(settings: &str, grants: &str) -> Stage {
     let test = std::env::current_exe().unwrap();
-    Stage::new(
-        "shell_exec = true",
+    // The class `repo_ops` starts programs of certain names alone.
+    let programs = tempfile::tempdir().unwrap();
+    let repository_program = programs.path().join(REPOSITORY_PROGRAM);
+    std::os::unix::fs::symlink(&test, &repository_program).unwrap();
+    let mut stage = Stage::new(
+        &format!("shell_exec = true\n{settings}"),
         &format!(
-            "run = [\"/bin/sh\", {test:?}]\nread = [{:?}]\nenv = [\"{ROLE}\"]\n{grants}",
+            "run = [\"/bin/sh\", {test:?}, {repository_program:?}]\nread = [{:?}]\nenv = [\"{ROLE}\"]\n{grants}",
             built_directory()
         ),
-    )
+    );
+    stage.programs = Some(programs);
+    // The probe cannot keep a copy of its library where modes cannot be changed, so there is one already.
+    load_escapes(&stage.workspace(CACHE));
+    stage
+}
+
+/// Loads the adapter that makes attempts.
+fn load_escapes(cache: &Path) -> Adapter {
+    let world = World::new();
+    let cache_dir = cache.to_owned();
+    let loader = Loader { dry_run: DryRun::Off, cache_dir, ..world.loader() };
+    loader.load(&request("escapes").load()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Makes attempts in one execution, and returns the run and the answers.
@@ -40,18 +68,9 @@ pub(super) fn attempts(
     wanted: &Value,
     grants: Option<Value>,
 ) -> (Value, Vec<Value>) {
-    let test = std::env::current_exe().unwrap();
-    let argv = [test.to_str().unwrap(), "--exact", "envoy::escapes::probe", "--nocapture"];
-    let mut step = json!({ "tool": class, "args": { "argv": argv, "stdin": wanted.to_string(),
-        "env": ["TMPDIR", ROLE] } });
-    if let Some(grants) = grants {
-        step["grants"] = grants;
-    }
+    let step = probe_step(class, wanted, grants);
     let arguments = stage.plan(&[step]);
-    let mut command = stage.command(&arguments.each_ref().map(String::as_str));
-    let run = command.env(ROLE, "1").output().unwrap();
-    let run: Value = serde_json::from_slice(&run.stdout)
-        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)));
+    let run = run_probe(stage, &arguments);
     let output = &run["results"][0]["output"];
     let printed = output["stdout"].as_str().unwrap_or_else(|| panic!("{run}"));
     let line = printed.lines().find_map(|line| Some(line.split_once(MARK)?.1));
@@ -59,18 +78,38 @@ pub(super) fn attempts(
     (run.clone(), serde_json::from_str(answers).unwrap())
 }
 
+/// Carries out a plan whose programs are probes.
+pub(super) fn run_probe(stage: &Stage, arguments: &[String; 8]) -> Value {
+    let mut command = stage.command(&arguments.each_ref().map(String::as_str));
+    let run = command.env(ROLE, stage.workspace(CACHE)).output().unwrap();
+    serde_json::from_slice(&run.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)))
+}
+
+/// Makes the step that makes attempts.
+pub(super) fn probe_step(class: &str, wanted: &Value, grants: Option<Value>) -> Value {
+    let test = std::env::current_exe().unwrap();
+    let started = match class {
+        "repo_ops" => REPOSITORY_PROGRAM,
+        _ => test.to_str().unwrap(),
+    };
+    let argv = [started, "--exact", "envoy::escapes::probe", "--nocapture"];
+    let mut step = json!({ "tool": class, "args": { "argv": argv, "stdin": wanted.to_string(),
+        "env": ["TMPDIR", ROLE] } });
+    if let Some(grants) = grants {
+        step["grants"] = grants;
+    }
+    step
+}
+
 /// Makes attempts, if this is the program; else there is nothing to do.
 #[test]
 fn probe() {
-    if std::env::var_os(ROLE).is_none() {
-        return;
-    }
+    let Some(cache) = std::env::var_os(ROLE) else { return };
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).unwrap();
     let wanted: Vec<(String, Value)> = serde_json::from_str(&text).unwrap();
-    let world = World::new();
-    let loader = Loader { dry_run: DryRun::Off, ..world.loader() };
-    let adapter = loader.load(&request("escapes").load()).unwrap_or_else(|error| panic!("{error}"));
+    let adapter = load_escapes(Path::new(&cache));
     let answers: Vec<Value> = wanted
         .iter()
         .map(|(method, args)| {
@@ -115,7 +154,7 @@ fn no_way_out_of_a_sandbox_is_open() {
         ("symlink", json!({ "path": to("made"), "to": "/etc/passwd" }), &[EACCES]),
         ("create", json!({ "path": "/dev/shm/nexus-router-test" }), &[EACCES]),
         ("write_after_two_forks", json!({ "path": to("made") }), &[EACCES]),
-        ("set_attribute", json!({ "path": inside }), &[EPERM]),
+        ("set_attribute", json!({ "path": inside }), &[EOPNOTSUPP]),
         ("chown", json!({ "path": outside }), &[EPERM]),
         ("tcp_socket", json!({}), &[EPERM]),
         ("tcp_socket_v6", json!({}), &[EPERM]),

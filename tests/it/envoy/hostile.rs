@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::escapes::{attempts, probe_step, probing_with, run_probe};
+use super::limits::wait_for_newer_files;
 use super::{Stage, read, shell_granted, test};
 
 /// Carries out a step, and returns its output and the reason that is sealed.
-fn reason(stage: &Stage, step: Value) -> (Value, String) {
+pub(super) fn reason(stage: &Stage, step: Value) -> (Value, String) {
     let run = stage.run(&[step]);
     let summary = read(&stage.evidence(&run).join("step-1/run_summary.json"));
     let output = run["results"][0]["output"].clone();
@@ -123,6 +125,30 @@ fn who_multiplies_without_end_is_ended() {
 }
 
 #[test]
+fn hidden_processes_end_with_their_execution() {
+    let stage = probing_with("timeout_s = 30", "");
+    for method in ["outlive_by_name", "outlive_by_first_thread"] {
+        let file = stage.workspace(method);
+        let wanted = json!([[method, { "path": file }]]);
+        let (run, answers) = attempts(&stage, "test_exec", &wanted, None);
+        assert_eq!(answers[0]["errno"], 0, "{method}: {answers:?}");
+        // The process that was left had it locked.
+        let locked = std::fs::File::open(file).unwrap().try_lock();
+        assert!(locked.is_ok(), "{method}: {locked:?}");
+        assert_eq!(run["results"][0]["output"]["exit_code"], 0, "{method}: {run}");
+    }
+}
+
+#[test]
+fn processes_with_any_name_are_counted() {
+    let stage = probing_with("processes = 16\ntimeout_s = 60", "");
+    let arguments =
+        stage.plan(&[probe_step("test_exec", &json!([["multiply_by_name", {}]]), None)]);
+    let run = run_probe(&stage, &arguments);
+    assert_eq!(run["results"][0]["output"]["errors"][0]["code"], "process_limit", "{run}");
+}
+
+#[test]
 fn who_fills_the_disk_is_ended() {
     let stage = Stage::new("file_mb = 4\ndisk_mb = 16", "run = [\"/bin/sh\", \"/bin/dd\"]");
     let fill =
@@ -141,6 +167,54 @@ fn who_fills_the_disk_is_ended() {
     );
     assert_eq!(reason, format!("signal:{}", 25), "{output}");
     assert_eq!(std::fs::metadata(stage.workspace("one")).unwrap().len(), 4 << 20);
+}
+
+#[test]
+fn open_files_without_names_count_as_disk() {
+    let stage =
+        Stage::new("file_mb = 4\ndisk_mb = 16", "run = [\"/bin/sh\", \"/bin/dd\", \"/bin/rm\"]");
+    let fill = "for i in 3 4 5 6 7 8 9; do eval \"exec $i>f\"; rm f; \
+                dd if=/dev/zero bs=1048576 count=4 2>/dev/null >&$i; done; while :; do :; done";
+    let step =
+        json!({ "tool": "test_exec", "args": { "argv": ["sh", "-c", fill], "timeout_s": 60 } });
+    let (output, reason) = reason(&stage, step);
+    assert_eq!((&output["exit_code"], reason.as_str()), (&json!(137), "disk_limit"), "{output}");
+}
+
+#[test]
+fn files_in_memory_and_mapped_files_count_as_disk() {
+    let stage = probing_with("file_mb = 256\ndisk_mb = 16\ntimeout_s = 60", "");
+    let methods =
+        ["hold_memory_files", "hold_mapped_files", "hold_mapped_pages", "hold_mapped_raw_names"];
+    for method in methods {
+        let wanted = json!([[method, { "path": stage.workspace("held") }]]);
+        let arguments = stage.plan(&[probe_step("build_exec", &wanted, None)]);
+        let run = run_probe(&stage, &arguments);
+        let output = &run["results"][0]["output"];
+        assert_eq!(output["errors"][0]["code"], "disk_limit", "{method}: {run}");
+    }
+}
+
+#[test]
+fn too_many_files_end_an_execution() {
+    let stage = Stage::new("files = 500", "run = [\"/bin/sh\", \"/bin/rm\", \"/bin/mkdir\"]");
+    for make in [": >f$i", "mkdir d$i"] {
+        let line = format!("i=0; while :; do {make}; i=$((i+1)); done");
+        let args = json!({ "argv": ["sh", "-c", line], "timeout_s": 60 });
+        let (output, told) = reason(&stage, json!({ "tool": "build_exec", "args": args }));
+        assert_eq!((&output["exit_code"], told.as_str()), (&json!(137), "files_limit"), "{output}");
+        assert_eq!(output["errors"][0]["code"], "files_limit");
+    }
+    stage.assert_verified();
+    // Files that are gone, and those of earlier executions, do not count.
+    let stage = Stage::new("files = 500", "run = [\"/bin/sh\"]");
+    for number in 0..600 {
+        std::fs::write(stage.workspace(&format!("old{number}")), "x").unwrap();
+    }
+    wait_for_newer_files(&stage);
+    let line = "i=0; while [ $i -lt 3000 ]; do echo $i >same; i=$((i+1)); done; echo done";
+    let (output, told) = reason(&stage, test(&["sh", "-c", line]));
+    assert_eq!((&output["stdout"], told.as_str()), (&json!("done\n"), "ok"), "{output}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn a_dry_run_tells_what_would_be_refused_and_runs_nothing() {
 fn an_envoy_cannot_be_configured_to_be_less_than_one() {
     for (settings, grants, told) in [
         ("shell = true", "run = [\"/bin/sh\"]", "unknown field"),
-        ("", "write = [\"/tmp\"]", "nowhere else"),
+        ("", "write = [\"outside\"]", "nowhere else"),
         ("timeout_s = 0", "", "timeout_s"),
     ] {
         let stage = Stage::new(settings, grants);

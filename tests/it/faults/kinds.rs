@@ -84,7 +84,7 @@ const KINDS: &[Kind] = &[
         FINE,
         "STORE_PYTHON",
     ),
-    ("a newer store", |path| version(path, 7), "STORE_NEWER", "STORE_NEWER"),
+    ("a newer store", |path| version(path, 8), "STORE_NEWER", "STORE_NEWER"),
     ("a store of no version", |path| version(path, 0), "STORE_DAMAGED", "STORE_DAMAGED"),
     ("a directory", |path| fs::create_dir(path).unwrap(), "STORE_UNOPENABLE", "STORE_UNOPENABLE"),
     ("a pipe", pipe, "STORE_UNOPENABLE", "STORE_UNOPENABLE"),

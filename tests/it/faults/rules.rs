@@ -210,7 +210,7 @@ fn a_store_of_this_version_stays_as_it_is() {
         .unwrap()
         .query_row(version, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
-    assert_eq!(found, (6, 0x4e58_5254));
+    assert_eq!(found, (7, 0x4e58_5254));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     let place = Place::new();
     filled(&place);
     let connection = Connection::open(place.db()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 7; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    connection.execute_batch("PRAGMA user_version = 8; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(connection);
     let before = std::fs::read(place.db()).unwrap();
     let path = place.db();
@@ -228,7 +228,7 @@ fn a_newer_store_is_refused_and_not_touched() {
         assert!(
             error
                 .to_string()
-                .ends_with("has version 7 of the tables; this program knows versions up to 6")
+                .ends_with("has version 8 of the tables; this program knows versions up to 7")
         );
         assert!(error.hint().contains("backup"), "{}", error.hint());
     }

@@ -75,7 +75,7 @@ fn a_store_of_version_1_is_brought_up_and_keeps_what_it_has() {
     assert_eq!(keyed, RUNS[2].0);
     store.append_audit(vec![entry("daemon.started")]).unwrap();
     drop(store);
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     let router = place.router();
     let outcome = router.run_blocking(request(&external(&["a"]))).unwrap();
     drop(router);
@@ -145,7 +145,7 @@ fn a_store_of_version_2_is_brought_up_and_keeps_what_it_has() {
     let before = everything(&Store::open_read_only(&path).unwrap());
     assert_eq!((version(&path), before.0.len(), before.1.len()), (2, 3, 3));
     let store = Store::open(&path).unwrap();
-    assert_eq!((everything(&store), version(&path)), (before, 6));
+    assert_eq!((everything(&store), version(&path)), (before, 7));
     assert_eq!(store.approvals_open().unwrap(), 0);
     assert_eq!(store.check(|_, _| ()).unwrap().findings, []);
 }
@@ -185,7 +185,7 @@ fn a_store_of_version_3_is_brought_up_and_keeps_what_it_has() {
     let store = Store::open(&path).unwrap();
     let record = run_record();
     assert_eq!(store.append_run_record(&record).unwrap(), 1);
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     for store in [&store, &reader] {
         assert_eq!((everything(store), asked(store)), before);
         assert_eq!(store.run_records_page(0, 10).unwrap(), [(1, record.text())]);
@@ -225,7 +225,7 @@ fn a_store_of_version_4_is_brought_up_and_its_runs_can_be_sealed() {
     let reader = Store::open_read_only(&path).unwrap();
     let before = everything(&reader);
     let store = Store::open(&path).unwrap();
-    assert_eq!((everything(&store), version(&path)), (before.clone(), 6));
+    assert_eq!((everything(&store), version(&path)), (before.clone(), 7));
     let numbers = store.unsealed_after(0, 10).unwrap();
     assert_eq!(numbers.len(), 4);
     let seal = |leaf| RunSeal { leaf, attestation: format!("{{\"leaf\":{leaf}}}") };
@@ -350,6 +350,7 @@ fn commits_are_counted_and_timed() {
         caller: None,
         approvals: Vec::new(),
         held: Vec::new(),
+        arguments: None,
         waits: false,
     };
     let made = store.append(append(store::Ticket::default())).unwrap();
@@ -363,4 +364,20 @@ fn commits_are_counted_and_timed() {
     runtime.block_on(again.durable()).unwrap_err();
     assert_eq!(count("nexus_router_store_commit_failures_total"), 1);
     assert_eq!(count("nexus_router_store_commit_duration_seconds_count"), 1);
+}
+
+#[test]
+fn version_6_is_brought_up_to_hold_arguments() {
+    let place = Place::new();
+    let path = place.db();
+    drop(Store::open(&path).unwrap());
+    let back = "DROP TABLE held_arguments; PRAGMA user_version = 6;";
+    Connection::open(&path).unwrap().execute_batch(back).unwrap();
+    let older = Store::open_read_only(&path).unwrap();
+    assert_eq!(older.check(|_, _| ()).unwrap().findings, []);
+    drop(older);
+    store::backup(&path, &place.path("copy.db"), |_, _| ()).unwrap();
+    assert_eq!((store::forget_key(&path, None).unwrap(), version(&path)), (0, 6));
+    let store = Store::open(&path).unwrap();
+    assert_eq!((store.check(|_, _| ()).unwrap().findings, version(&path)), (vec![], 7));
 }

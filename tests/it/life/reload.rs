@@ -152,10 +152,10 @@ fn what_needs_a_restart_is_named() {
     assert_eq!(reload(&mut client)["needs_restart"], json!([]));
     home.configure(
         "db = \"other.db\"\ndata_dir = \"elsewhere\"\n[[listeners]]\naddress = \"127.0.0.1:1\"\n\
-         [server]\nbodies_bytes = 70000000\n[log]\nformat = \"json\"\n\
+         [server]\nmemory_bytes = 70000000\n[log]\nformat = \"json\"\n\
          [telemetry]\nservice_name = \"other\"\n",
     );
-    let named = ["data_dir", "db", "listeners", "server.bodies_bytes", "log.format", "telemetry"];
+    let named = ["data_dir", "db", "listeners", "server.memory_bytes", "log.format", "telemetry"];
     assert_eq!(reload(&mut client)["needs_restart"], json!(named));
     assert_eq!(client.get("/readyz").unwrap().status, 200);
 }

@@ -75,7 +75,7 @@ fn an_id_is_of_one_request_at_a_time() {
 
 #[test]
 fn calls_of_a_session_keep_their_memory_until_they_are_over() {
-    let server = "body_bytes = 16384\nbundle_bytes = 16384\nbodies_bytes = 32768\n";
+    let server = "body_bytes = 16384\nbundle_bytes = 16384\nmemory_bytes = 110000\n";
     let daemon = Daemon::start(&format!("{ADAPTERS}{server}"), &[]);
     let session = Session::open(&daemon, "apply");
     let hold = |id: u64| {

@@ -18,6 +18,7 @@ fn changed_permissions_are_recorded() {
     assert_eq!(status("admin"), Value::Null);
     daemon.post("/v1/reload", &json!({})).ok();
     assert_eq!(status("admin")["permissions_changed"], 0);
+    assert_eq!(status("admin")["permissions_verdict"], "equal");
     assert!(!daemon.audit().iter().any(|event| event["kind"] == "permissions.changed"));
     let policy = POLICY.replace("[[policy.rules]]\neffect = \"deny\"\ntool = \"delete_*\"\n", "");
     let policy = policy.replace("default = \"deny\"", "default = \"allow\"");
@@ -47,7 +48,9 @@ fn changed_permissions_are_recorded() {
     assert_eq!(told.len(), 5, "{told:?}");
     assert_eq!((&event["payload"]["total"], &event["payload"]["widened"]), (&json!(5), &json!(4)));
     assert_eq!(event["payload"]["name"], "admin");
+    assert_eq!(event["payload"]["verdict"], "mixed", "{event}");
     let shown = status("admin");
+    assert_eq!(shown["permissions_verdict"], "mixed");
     assert_eq!(shown["permission_changes"], event["payload"]["changes"]);
     // Others learn that something changed, and not what.
     let shown = status("read");

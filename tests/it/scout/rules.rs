@@ -66,7 +66,7 @@ fn the_gate_judges_what_is_asked_for_as_it_judges_steps() {
     for (tool, source, code, told) in [
         ("data_lookup", "rows", "PERMISSION_DENIED", "no rows today"),
         ("web_search", "web", "PERMISSION_DENIED", "the operator's policy forbids it"),
-        ("doc_retrieval", "docs", "APPROVAL_IMPOSSIBLE", "have the step of the call approved"),
+        ("doc_retrieval", "docs", "SOURCE_NEEDS_APPROVAL", "the call of a source cannot wait"),
     ] {
         let (answer, line) = asked(&daemon, tool, &retrieve(source, &json!({})));
         assert_eq!(answer["error"], code, "{answer}");

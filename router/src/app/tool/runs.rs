@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use super::super::{Absent, App, Error, IN_MEMORY, try_import};
+use crate::budget::Reservation;
 use crate::bundle::{self, Check, ImportOptions, Provenance, Replays};
 use crate::clock::Clock;
 use crate::inspect;
 use crate::json::{Object, Value};
 use crate::replay::{self, Strictness};
 use crate::request::{ExportRequest, ImportRequest, InspectRequest, ReplayRequest, RunToolRequest};
-use crate::store::{Filter, Status, Store};
+use crate::store::{Filter, Status, Store, VisibleRuns};
 
 pub(super) fn run(app: &App, request: Value) -> Result<Value, Error> {
     let RunToolRequest { db_path, request } = RunToolRequest::read(request)?;
@@ -47,15 +48,28 @@ pub(super) fn replay(app: &App, request: Value) -> Result<Value, Error> {
     let request = ReplayRequest::read(request)?;
     let store = app.reader_at(&request.db_path)?;
     let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
+    let _reservation = reserve(app, &store, &request.run_id)?;
     Ok(match store.log(&request.run_id)? {
         Some(log) => replay::replay(&log).to_json(strictness),
         None => replay::not_found(&request.run_id),
     })
 }
 
+/// Reserves memory for the record of a run: its text, the text of its answer, and the values of that.
+fn reserve(app: &App, store: &Store, run_id: &str) -> Result<Option<Reservation>, Error> {
+    const COPIES: usize = 4;
+    if store.is_python() {
+        return Ok(None);
+    }
+    let Some(size) = store.record_size(run_id, &VisibleRuns::All)? else { return Ok(None) };
+    let reserved = app.memory().try_reserve("", size.bytes.saturating_mul(COPIES));
+    reserved.map(Some).map_err(|shortage| crate::router::Error::from(shortage).into())
+}
+
 pub(super) fn export(app: &App, request: Value) -> Result<Value, Error> {
     let request = ExportRequest::read(request)?;
     let store = app.reader_at(&request.db_path)?;
+    let _reservation = reserve(app, &store, &request.run_id)?;
     let Some(log) = store.log(&request.run_id)? else {
         return Ok(bundle::not_found(&request.run_id));
     };

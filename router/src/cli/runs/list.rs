@@ -85,7 +85,7 @@ fn status(text: &str) -> Result<Status, String> {
     })
 }
 
-fn moment(text: &str) -> Result<Timestamp, String> {
+pub(in crate::cli) fn moment(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text)
         .or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")))
         .ok_or_else(|| "not a date, or a time with its offset".to_owned())

@@ -1,7 +1,9 @@
 //! What the operator lays down for every run: the section `[policy]`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::condition::Condition;
 use crate::config::pattern::Pattern;
 use crate::role::ActionClass;
 
@@ -82,6 +84,8 @@ impl Default for ApprovalSettings {
 /// Allows or denies calls, or has a person asked. What is absent fits anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
+    /// The id that the operator gave the rule; [`Self::id_at`] has the one of a rule without.
+    pub id: Option<String>,
     /// What becomes of a call that fits.
     pub effect: Effect,
     /// The adapter's id.
@@ -96,15 +100,47 @@ pub struct Rule {
     pub action_class: Option<ActionClass>,
     /// What is hinted of the operation.
     pub annotation: Option<Annotation>,
+    /// The condition that the call must meet.
+    pub when: Option<Condition>,
     /// What the caller is told, and whoever is asked.
     pub reason: Option<String>,
 }
 
 impl Rule {
+    /// The most rules of a configuration.
+    pub const MAX_COUNT: usize = 1000;
+    /// The most characters of an id.
+    pub const MAX_ID: usize = 64;
+
+    /// Returns the id of the rule at an index of the policy: the operator's, or `rule-N`, counted from 1.
+    #[must_use]
+    pub fn id_at(&self, index: usize) -> Cow<'_, str> {
+        match &self.id {
+            Some(id) => Cow::Borrowed(id),
+            None => Cow::Owned(Self::default_id(index)),
+        }
+    }
+
+    /// Returns the id of a rule without an id of its own.
+    #[must_use]
+    pub fn default_id(index: usize) -> String {
+        format!("rule-{}", index + 1)
+    }
+
+    /// Returns whether a text has the form of an id.
+    #[must_use]
+    pub fn is_id(text: &str) -> bool {
+        let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let starts = text.bytes().next().is_some_and(alphanumeric);
+        let rest = text.bytes().all(|byte| alphanumeric(byte) || b"_.-".contains(&byte));
+        starts && rest && text.len() <= Self::MAX_ID
+    }
+
     /// Returns a rule that fits every call.
     #[must_use]
     pub const fn any(effect: Effect) -> Self {
         Self {
+            id: None,
             effect,
             adapter: None,
             tool: None,
@@ -112,6 +148,7 @@ impl Rule {
             token: None,
             action_class: None,
             annotation: None,
+            when: None,
             reason: None,
         }
     }

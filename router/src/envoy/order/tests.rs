@@ -13,6 +13,7 @@ fn settings() -> Settings {
         output: 1,
         file: 1,
         disk: 1,
+        files: 1,
         keep_free: 1,
     }
 }

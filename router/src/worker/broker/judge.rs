@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::grant::{Endpoint, Host};
+use crate::grant::{Endpoint, Host, is_internal, is_local};
 
 /// The port at which names are asked for.
 pub(super) const NAMES: u16 = 53;
@@ -13,6 +13,8 @@ pub(super) enum Verdict<'a> {
     Granted,
     /// It is granted if it is an address of one of these names.
     IfNamed(Vec<&'a str>),
+    /// It is an internal address, which only an address or a range grants.
+    Internal,
     Refused,
 }
 
@@ -20,16 +22,23 @@ pub(super) enum Verdict<'a> {
 pub(super) fn judge(granted: &[Endpoint], place: SocketAddr) -> Verdict<'_> {
     // An IPv4 address in the dress of IPv6 leads to the same host.
     let address = place.ip().to_canonical();
+    let is_internal = is_internal(address);
     let mut names = Vec::new();
+    let mut otherwise = Verdict::Refused;
     for endpoint in granted.iter().filter(|endpoint| has_port(endpoint, place.port())) {
         match &endpoint.host {
-            Host::Any => return Verdict::Granted,
             Host::Address(granted) if granted.to_canonical() == address => return Verdict::Granted,
-            Host::Address(_) => {}
+            Host::Range(granted) if granted.contains(address) => return Verdict::Granted,
+            Host::Address(_) | Host::Range(_) => {}
+            Host::Name(name) if is_local(name) && address.is_loopback() => {
+                names.push(name.as_str());
+            }
+            Host::Any | Host::Name(_) if is_internal => otherwise = Verdict::Internal,
+            Host::Any => return Verdict::Granted,
             Host::Name(name) => names.push(name.as_str()),
         }
     }
-    if names.is_empty() { Verdict::Refused } else { Verdict::IfNamed(names) }
+    if names.is_empty() { otherwise } else { Verdict::IfNamed(names) }
 }
 
 /// A grant of every port is not one of asking for names: who may ask a server of names for anything can tell
@@ -62,7 +71,7 @@ pub(super) fn is_searched(granted: &[Endpoint], name: &str) -> bool {
         Host::Name(granted) => {
             name.strip_prefix(granted.as_str()).is_some_and(|rest| rest.starts_with('.'))
         }
-        Host::Any | Host::Address(_) => false,
+        Host::Any | Host::Address(_) | Host::Range(_) => false,
     })
 }
 
@@ -121,6 +130,44 @@ mod tests {
         assert_eq!(judged("192.0.2.1:443"), r#"IfNamed(["a.example", "b.example"])"#);
         assert_eq!(judged("192.0.2.1:80"), r#"IfNamed(["b.example", "c.example"])"#);
         assert_eq!(judged("192.0.2.1:53"), "Refused");
+    }
+
+    #[test]
+    fn internal_addresses_need_an_address_or_a_range() {
+        let wide = endpoints(&["a.example:443", "*:443", "*:80"]);
+        let internal = [
+            "127.0.0.1:443",
+            "10.0.0.5:443",
+            "169.254.169.254:80",
+            "[::1]:443",
+            "[fe80::1]:443",
+            "[::ffff:192.168.0.1]:443",
+            "0.0.0.0:80",
+            "[::]:80",
+            "224.0.0.1:80",
+        ];
+        for place in internal {
+            assert_eq!(verdict(&wide, place), "Internal", "{place}");
+        }
+        assert_eq!(verdict(&wide, "10.0.0.5:81"), "Refused");
+        let named =
+            endpoints(&["a.example:443", "10.0.0.0/8:443", "[fe80::/10]:*", "127.0.0.1:443"]);
+        for place in ["10.0.0.5:443", "[::ffff:10.0.0.5]:443", "[fe80::1]:443", "127.0.0.1:443"] {
+            assert_eq!(verdict(&named, place), "Granted", "{place}");
+        }
+        for place in ["127.0.0.2:443", "192.168.0.1:443", "10.0.0.5:80", "[::1]:443"] {
+            assert_ne!(verdict(&named, place), "Granted", "{place}");
+        }
+    }
+
+    #[test]
+    fn localhost_names_loopback_alone() {
+        let granted = endpoints(&["localhost:80", "app.localhost:80", "notlocalhost:80"]);
+        let both = r#"IfNamed(["localhost", "app.localhost"])"#;
+        assert_eq!(verdict(&granted, "127.0.0.1:80"), both);
+        assert_eq!(verdict(&granted, "[::1]:80"), both);
+        assert_eq!(verdict(&granted, "10.0.0.1:80"), "Internal");
+        assert_eq!(verdict(&granted, "0.0.0.0:80"), "Internal");
     }
 
     #[test]

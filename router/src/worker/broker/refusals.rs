@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,22 @@ impl Refusals {
             granted = granted.join(" "),
             left_out,
             "an adapter was not let connect; what it needs is granted with connect in its table"
+        );
+    }
+
+    /// Logs that an internal address was refused, and the grant that would include it.
+    pub(super) fn tell_internal(&self, place: SocketAddr, granted: &[Endpoint]) {
+        let what = place.to_string();
+        let Some(left_out) = self.turn(&what) else { return };
+        let granted: Vec<String> = granted.iter().map(ToString::to_string).collect();
+        let place = SocketAddr::new(place.ip().to_canonical(), place.port());
+        tracing::warn!(
+            adapter = self.adapter,
+            refused = what,
+            granted = granted.join(" "),
+            left_out,
+            hint = %format_args!("add \"{place}\", or a range that holds it, to connect in its grants"),
+            "refused a connect of an adapter: names and * do not include loopback, link-local or private addresses"
         );
     }
 

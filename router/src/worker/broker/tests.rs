@@ -1,5 +1,7 @@
 //! Real processes that are stopped at their connects, honest and hostile ones.
 
+mod locks;
+
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -152,6 +154,7 @@ fn socket(kind: SocketType, flags: SocketFlags) -> OwnedFd {
 fn fixed_names(name: &str) -> io::Result<Vec<IpAddr>> {
     match name {
         "granted.test" => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
+        "app.localhost" => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
         _ => Err(io::Error::other("unknown")),
     }
 }
@@ -167,9 +170,31 @@ fn a_worker_connects_to_what_is_granted_and_to_nothing_else() {
 #[test]
 fn a_worker_learns_the_addresses_of_granted_names_alone() {
     let (granted, other) = (echo(), echo());
-    let endpoints = [format!("granted.test:{}", granted.port)];
+    let endpoints =
+        [format!("granted.test:{}", granted.port), format!("127.0.0.1:{}", granted.port)];
     start("names", &endpoints, (granted.port, other.port), fixed_names).succeeds();
     assert_eq!(other.came.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn names_that_resolve_to_internal_addresses_are_not_connected() {
+    for grant in ["granted.test", "*", "10.0.0.0/8", "127.0.0.2"] {
+        let granted = echo();
+        let endpoints =
+            [format!("{grant}:{}", granted.port), format!("granted.test:{}", granted.port)];
+        start("internal", &endpoints, (granted.port, 0), fixed_names).succeeds();
+        assert_eq!(granted.came.load(Ordering::SeqCst), 0, "{grant}");
+    }
+}
+
+#[test]
+fn ranges_and_localhost_include_loopback() {
+    for grant in ["127.0.0.0/8", "app.localhost", "0.0.0.0/0"] {
+        let granted = echo();
+        let endpoints = [format!("{grant}:{}", granted.port)];
+        start("loopback", &endpoints, (granted.port, 0), fixed_names).succeeds();
+        assert_eq!(granted.came.load(Ordering::SeqCst), 1, "{grant}");
+    }
 }
 
 #[test]
@@ -284,6 +309,8 @@ fn the_worker() {
         "places" => try_places(granted, other),
         "names" => try_names(granted, other),
         "hosts" => try_hosts(granted, other),
+        "internal" => try_internal(granted),
+        "loopback" => talk(TcpStream::connect((Ipv4Addr::LOCALHOST, granted)).unwrap()),
         "race" => race(granted, other),
         "hang" => hang(granted),
         "crowd" => crowd(granted),
@@ -291,7 +318,7 @@ fn the_worker() {
             let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, granted));
             assert_eq!(kind(refused), ErrorKind::PermissionDenied);
         }
-        _ => unreachable!("{act}"),
+        _ => locks::connect_on(act.strip_prefix(locks::ACT_ON_FILE).unwrap()),
     }
 }
 
@@ -398,6 +425,21 @@ fn try_names(granted: u16, other: u16) {
 fn try_hosts(granted: u16, other: u16) {
     talk(TcpStream::connect(("localhost", granted)).unwrap());
     assert_eq!(kind(TcpStream::connect(("localhost", other))), ErrorKind::PermissionDenied);
+}
+
+fn try_internal(port: u16) {
+    let refused = TcpStream::connect(("granted.test", port));
+    assert_eq!(kind(refused), ErrorKind::PermissionDenied);
+    for address in ["127.0.0.1", "0.0.0.0", "169.254.169.254", "192.168.0.1"] {
+        let refused = TcpStream::connect((address, port));
+        assert_eq!(kind(refused), ErrorKind::PermissionDenied, "{address}");
+    }
+    if TcpListener::bind("[::1]:0").is_ok() {
+        for address in ["::1", "::ffff:127.0.0.1", "::"] {
+            let refused = TcpStream::connect((address, port));
+            assert_eq!(kind(refused), ErrorKind::PermissionDenied, "{address}");
+        }
+    }
 }
 
 /// Connects while another thread changes the address back and forth.

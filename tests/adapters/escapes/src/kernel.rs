@@ -21,6 +21,18 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         attempt!(libc::syscall(number, operation, KEY_SPEC_SESSION_KEYRING, 0))
     }),
     ("bpf", |_| attempt!(libc::syscall(libc::SYS_bpf, 0, 0, 0))),
+    #[cfg(target_arch = "x86_64")]
+    ("inotify_init", |_| attempt!(libc::syscall(libc::SYS_inotify_init))),
+    ("inotify_init1", |_| attempt!(libc::inotify_init1(libc::IN_CLOEXEC))),
+    ("inotify_watch", |_| {
+        // A watch that another process opened would do as well: the call itself is denied.
+        attempt!(libc::inotify_add_watch(-1, c"/etc".as_ptr(), libc::IN_ALL_EVENTS))
+    }),
+    ("fanotify_init", |_| attempt!(libc::fanotify_init(libc::FAN_REPORT_FID, 0))),
+    ("fanotify_mark", |_| {
+        let (add, opened) = (libc::FAN_MARK_ADD, libc::FAN_OPEN);
+        attempt!(libc::fanotify_mark(-1, add, opened, libc::AT_FDCWD, c"/etc".as_ptr()))
+    }),
     ("userfault", |_| attempt!(libc::syscall(libc::SYS_userfaultfd, 1))),
     ("performance", |_| attempt!(libc::syscall(libc::SYS_perf_event_open, 0, 0, -1, -1, 0))),
     ("mount", |_| {

@@ -13,7 +13,9 @@ macro_rules! attempt {
 }
 
 mod files;
+mod hiding;
 mod kernel;
+mod metadata;
 mod network;
 mod processes;
 mod wire;
@@ -80,7 +82,9 @@ impl Adapter for Escapes {
     ) -> Result<Object, AdapterError> {
         let lists = [
             files::ATTEMPTS,
+            hiding::ATTEMPTS,
             kernel::ATTEMPTS,
+            metadata::ATTEMPTS,
             network::ATTEMPTS,
             processes::ATTEMPTS,
             wire::ATTEMPTS,

@@ -18,6 +18,8 @@ pub(crate) struct Fake {
     traces: Option<PathBuf>,
     /// Whether it leaves another line when it is done.
     trace_ends: bool,
+    /// Whether the line of a call has its arguments.
+    trace_args: bool,
     /// Answers immediately, on the thread of whoever starts a call.
     at_once: bool,
     /// Where it tells when it is made and when it is shut down.
@@ -44,6 +46,7 @@ impl Fake {
             responses: responses.cloned().unwrap_or_default(),
             traces: config.get("traces").and_then(Value::as_str).map(PathBuf::from),
             trace_ends: config.get("trace_ends").and_then(Value::as_bool).unwrap_or_default(),
+            trace_args: config.get("trace_args").and_then(Value::as_bool).unwrap_or_default(),
             at_once: config.get("at_once").and_then(Value::as_bool).unwrap_or_default(),
             life: config.get("life").and_then(Value::as_str).map(PathBuf::from),
         };
@@ -96,7 +99,11 @@ impl Adapter for Fake {
         method: &str,
         args: Object,
     ) -> Result<Object, AdapterError> {
-        self.leave_trace(context.call_id().unwrap_or_default());
+        let mut line = context.call_id().unwrap_or_default().to_owned();
+        if self.trace_args {
+            line.push_str(&format!(" {}", Value::Object(args.clone())));
+        }
+        self.leave_trace(&line);
         let answer = self.answer(context, tool, method, &args);
         if self.trace_ends {
             self.leave_trace("end");

@@ -169,3 +169,14 @@ fn noticing(adapter_id: Option<&str>, config: Object) -> Result<Noticing, Adapte
 }
 
 export_adapter!(noticing, passive::MANIFEST);
+
+/// Answers a text of `bytes` bytes.
+fn sized(adapter_id: Option<&str>, _: Object) -> Result<Probe, AdapterError> {
+    Ok(probe(adapter_id, "sized", |_, args| {
+        let bytes = args.get("bytes").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let text = "x".repeat(bytes.unwrap_or_default());
+        Ok(Object::from_iter([("text".to_owned(), Value::from(text))]))
+    }))
+}
+
+export_adapter!(sized, manifest("sized"));
