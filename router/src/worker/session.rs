@@ -118,6 +118,7 @@ impl StatFields {
 mod tests {
     use super::*;
     use std::ffi::OsStr;
+    use std::io::{Read as _, Write as _};
     use std::os::unix::ffi::OsStrExt as _;
     use std::process::{Command, Stdio};
 
@@ -127,9 +128,16 @@ mod tests {
         // The name of the program becomes the name of the process.
         let program = place.path().join(OsStr::from_bytes(b"\xff) Z 1"));
         std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
-        let mut child = Command::new(program).stdin(Stdio::piped()).spawn().unwrap();
+        // The session of the tests has no number if its leader is in another namespace of processes.
+        let mut command = Command::new("setsid");
+        command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Its answer shows that it has replaced `setsid`.
+        child.stdin.as_mut().unwrap().write_all(b"a").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let id = child.id().cast_signed();
         let own = session_of(id).unwrap();
+        assert_eq!(own, child.id(), "it leads its session");
         let found = members(own).any(|member| member == id);
         child.kill().unwrap();
         // It has ended, and nobody has waited for it.
