@@ -181,6 +181,9 @@ offer = {{ tools = ["*"], prefix = "endpoint." }}
             assert len(server) == 1, server
             os.kill(server[0], signal.SIGKILL)
             until("the end of the server", lambda: server[0] not in servers_of(child.pid))
+            # The adapter may notice it only with the next call, which fails.
+            answers = lambda: daemon.call("program", "echo", message="hello")["status"] == "ok"
+            until("the program through the daemon", answers)
             check(daemon, "program", log)
             with endpoint(program, port, work):
                 answers = lambda: daemon.call("endpoint", "echo", message="hello")["status"] == "ok"

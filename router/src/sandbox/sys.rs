@@ -64,20 +64,16 @@ pub(crate) fn heed_all_signals() {
     }
 }
 
-/// Sets up the allocator of the C library for a daemon. Large blocks are returned to the system as soon as they are
-/// freed: by default their size grows with use, and the process keeps them. There are two arenas per core, not eight:
-/// each takes 64 MiB of address space.
+/// Makes the allocator of the C library return large blocks to the system as soon as they are freed. By default their
+/// size grows with use, and the process keeps them. The number of arenas stays as it is: with fewer, threads wait for
+/// each other in every allocation.
 pub(crate) fn set_up_allocator() {
     #[cfg(target_env = "gnu")]
     {
         const LARGE: libc::c_int = 256 * 1024;
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let arenas = libc::c_int::try_from(2 * cores).unwrap_or(libc::c_int::MAX);
-        for (parameter, value) in [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_ARENA_MAX, arenas)] {
-            #[expect(unsafe_code, reason = "no safe interface sets up the allocator")]
-            // SAFETY: it changes a number that the allocator reads under its own lock.
-            let _is_set = unsafe { libc::mallopt(parameter, value) };
-        }
+        #[expect(unsafe_code, reason = "no safe interface sets up the allocator")]
+        // SAFETY: it changes a number that the allocator reads under its own lock.
+        let _is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
     }
 }
 
