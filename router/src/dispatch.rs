@@ -123,7 +123,7 @@ pub(crate) struct Execution {
     /// Queue limit for the caller's token.
     queue_entry: QueueEntry,
     /// What a person was asked last about the step that is open, and what they said.
-    approval: Option<Approval>,
+    approval: Option<Box<Approval>>,
     /// For how long the run was under way before it waited for a person.
     before: Duration,
     /// Since when it is under way.

@@ -131,6 +131,12 @@ impl Recorder {
         }
     }
 
+    /// Counts what it records for the caller.
+    pub(crate) fn with_meter(mut self, meter: Option<StorageMeter>) -> Self {
+        self.meter = meter;
+        self
+    }
+
     /// Goes on with a run whose process is gone, from what is recorded of it.
     pub(crate) fn resume(store: Store, clock: Clock, orphan: &Orphan) -> Result<Self, Unfit> {
         let header = Arc::new(orphan.log.record.header.clone());

@@ -331,12 +331,16 @@ impl Inner {
         let live = Live::enter(&self, &header, &cancel, caller.as_ref());
         let store = self.store.clone();
         let first = (claim.clone(), caller.clone());
-        let mut recorder =
-            Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), first);
-        recorder.meter = place.meter();
         let (begun, mode) = (Instant::now(), request.mode().name());
-        let mut execution =
-            Execution::begin(recorder, request, redacted, Arc::clone(&cancel), origin);
+        // The recorder is no variable: it would have a place of its own in the future of every run.
+        let mut execution = Execution::begin(
+            Recorder::begin(store, (self.clock, now), commits, Arc::clone(&header), first)
+                .with_meter(place.meter()),
+            request,
+            redacted,
+            Arc::clone(&cancel),
+            origin,
+        );
         let answer = match execution.carry_out(&around).await {
             Ok(()) => answer(execution.into_outcome()),
             // What is rare stands beside the future of a run: every run is as large as its largest part.

@@ -3,6 +3,7 @@
 //! See <https://www.w3.org/TR/trace-context/>. What is malformed is not there: the recommendation wants a
 //! new trace then, and no refusal.
 
+use std::cell::RefCell;
 use std::fmt;
 
 /// The longest `tracestate` that is carried on.
@@ -100,11 +101,33 @@ fn bytes<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // Without randomness of the system there is still the time, which is unique enough for a trace.
-    if getrandom::fill(&mut bytes).is_err() || bytes == [0; N] {
+    if !take_random(&mut bytes) || bytes == [0; N] {
         let spare = uuid::Uuid::now_v7().into_bytes();
         bytes.copy_from_slice(&spare[16 - N..]);
     }
     bytes
+}
+
+/// Fills the bytes with random ones. The system is asked for many at once, since each request needs a few. Returns
+/// false if it has none.
+fn take_random(bytes: &mut [u8]) -> bool {
+    const POOL: usize = 512;
+    thread_local! {
+        static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    LEFT.with_borrow_mut(|left| {
+        if left.len() < bytes.len() {
+            left.resize(POOL, 0);
+            if getrandom::fill(left).is_err() {
+                left.clear();
+                return false;
+            }
+        }
+        let rest = left.len() - bytes.len();
+        bytes.copy_from_slice(&left[rest..]);
+        left.truncate(rest);
+        true
+    })
 }
 
 /// What tracing systems along the way keep for themselves: the header `tracestate`, carried on as it is.

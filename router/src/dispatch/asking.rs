@@ -60,7 +60,7 @@ impl Execution {
             under_way_ms: approval.under_way_ms,
         })?;
         self.recorder.commit().await?;
-        self.approval = Some(approval);
+        self.approval = Some(Box::new(approval));
         Ok(())
     }
 }

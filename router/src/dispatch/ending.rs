@@ -144,7 +144,7 @@ impl Execution {
             error: error.map(|(code, message)| (code.to_owned(), message)),
             provenance: self.provenance.unwrap_or_else(|| NO_PROVENANCE.to_owned()),
             events: run.events(),
-            waiting: self.approval.filter(|_| waits).map(Waiting::of),
+            waiting: self.approval.filter(|_| waits).map(|approval| Waiting::of(*approval)),
             memory: self.memory.map(Arc::new),
         }
     }

@@ -107,7 +107,7 @@ impl Execution {
             before: approval
                 .as_ref()
                 .map_or(Duration::ZERO, |approval| Duration::from_millis(approval.under_way_ms)),
-            approval,
+            approval: approval.map(Box::new),
             since: Instant::now(),
         }
     }

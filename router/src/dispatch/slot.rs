@@ -37,7 +37,7 @@ impl Execution {
     ) -> Admitted<'s> {
         let approval = self.approval.take();
         let Admission { verdict, decision } =
-            self.admit(around, approval.as_ref(), (selected, step, index));
+            self.admit(around, approval.as_deref(), (selected, step, index));
         let Some(permit) = verdict.permit() else {
             return Admitted { verdict, decision, slot: None, newer: None };
         };
@@ -53,7 +53,7 @@ impl Execution {
         let newer = around.refreshed();
         let around = newer.as_deref().unwrap_or(around);
         let Admission { verdict, decision } =
-            self.admit(around, approval.as_ref(), (selected, step, index));
+            self.admit(around, approval.as_deref(), (selected, step, index));
         let slot = verdict.permit().is_some().then_some(waited);
         Admitted { verdict, decision, slot, newer }
     }
