@@ -100,6 +100,16 @@ pub const KINDS: &[(&str, &str)] = &[
          the time.",
     ),
     (
+        "store.displaced",
+        "A file of the store was moved, removed or replaced while the daemon had it open, and runs were refused from \
+         then on; which `file`, and the `change`.",
+    ),
+    (
+        "store.rescued",
+        "A daemon whose store was removed copied all that it held; the `store_id` of the copy, the `previous_id`, and \
+         the `name` of the user.",
+    ),
+    (
         "audit.dropped",
         "Events were lost because they came faster than they could be written; how many, `count`, and the \
          times of the `first` and the `last`.",

@@ -6,6 +6,7 @@
 mod adapter;
 mod approvals;
 mod audit;
+mod cache;
 mod completions;
 mod config;
 mod contract;
@@ -115,6 +116,9 @@ enum Verb {
     /// Make, list and revoke the tokens that callers of the daemon show.
     #[command(subcommand)]
     Token(token::Verb),
+    /// List and remove the private copies of adapter libraries.
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Write, check and show the configuration.
     #[command(subcommand)]
     Config(Box<config::Verb>),
@@ -260,6 +264,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Role(verb) => role::run(&verb, &environment),
         Verb::Policy(verb) => policy::run(&verb, &environment),
         Verb::Token(verb) => token::run(verb, &environment),
+        Verb::Cache(command) => cache::run(command, &environment),
         Verb::Config(verb) => config::run(*verb, &environment),
         Verb::Explain(arguments) => explain::run(&arguments, &environment),
         Verb::Schema(arguments) => schema::run(&arguments, &environment),

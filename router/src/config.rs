@@ -29,12 +29,12 @@ pub(crate) use own_paths::{
     DEFAULT_STORE, EVIDENCE_DIRECTORY, MISPLACED_HINT, NamedPlaces, OwnKind, OwnPaths, TOKEN_FILE,
 };
 pub use pattern::Pattern;
-pub use sample::{SAMPLE, write_sample};
+pub use sample::{sample, write_sample};
 pub use settings::{
-    AdapterEntry, Annotation, ApprovalSettings, ContractSettings, Effect, EvidenceSettings,
-    KeyReference, Log, LogFormat, Mcp, Offer, Outputs, PolicyDefault, PolicySettings, Property,
-    Recover, Rule, RunLimits, SecretBinding, SecretEntry, Server, SignalSettings, SourceEntry,
-    StoreSettings, Telemetry, TokenEntry, ToolEntry, Workers,
+    AdapterEntry, Annotation, ApprovalSettings, CacheSettings, ContractSettings, Effect,
+    EvidenceSettings, KeyReference, Log, LogFormat, Mcp, Offer, Outputs, PolicyDefault,
+    PolicySettings, Property, Recover, Rule, RunLimits, SecretBinding, SecretEntry, Server,
+    SignalSettings, SourceEntry, StoreSettings, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 
 /// The environment variable that lists directories with adapters.

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
+use crate::config::RunLimits;
 use crate::evidence::Report;
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
@@ -21,8 +22,6 @@ use crate::share::FairPool;
 use crate::trace::TraceContext;
 pub(crate) use slot::{CallSlot, SlotQueue};
 
-/// Calls that an adapter carries out at once when each of them needs a thread.
-const BLOCKING_CALLS: usize = 64;
 /// How long an adapter has to give up a call after it was asked to.
 const GRACE: Duration = Duration::from_millis(250);
 
@@ -37,7 +36,8 @@ pub struct CallLimits {
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { calls: None, timeout: Duration::from_secs(300) }
+        let limits = RunLimits::default();
+        Self { calls: limits.calls_per_adapter, timeout: limits.call_timeout }
     }
 }
 
@@ -113,7 +113,8 @@ impl Host {
         let slots = |adapter: &Adapter| {
             let adapter_id = adapter.adapter_id().to_owned();
             let own = limits.own.get(&adapter_id).unwrap_or(limits.all);
-            let suits = if adapter.starts_at_once() { limits.in_flight } else { BLOCKING_CALLS };
+            let suits =
+                if adapter.starts_at_once() { limits.in_flight } else { RunLimits::BLOCKING_CALLS };
             let calls = own.calls.unwrap_or(suits).max(1);
             let known = before.and_then(|before| before.slots.get(&adapter_id));
             let pool = match known {

@@ -20,6 +20,7 @@ mod hearing;
 mod image;
 mod incident;
 mod library;
+mod library_cache;
 pub mod manifest;
 mod metadata;
 mod notice;
@@ -51,6 +52,7 @@ pub use dry_run::DryRun;
 pub use error::{AdapterLoadError, Cause, Reason};
 pub use factory_ref::FactoryRef;
 pub use incident::{Incident, IncidentKind, IncidentSink, log_incidents};
+pub use library_cache::{CachedLibrary, LibraryCache, PruneReport, PruneRule};
 pub use metadata::FactoryRecord;
 pub use notice::{Notice, NoticeSink, log_notices};
 pub(crate) use opened::Opened;
@@ -58,7 +60,7 @@ pub use placement::{Confined, Placement};
 pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
 
-use crate::config::{Environment, MISPLACED_HINT, OwnKind, OwnPaths};
+use crate::config::{CacheSettings, Environment, MISPLACED_HINT, OwnKind, OwnPaths};
 use crate::digest::Digest;
 use crate::envoy;
 use crate::grant::{Feature, Grants, Isolation};
@@ -135,6 +137,8 @@ pub struct Loader {
     pub adapter_path: AdapterPath,
     /// Where private copies and verdicts are kept.
     pub cache_dir: PathBuf,
+    /// The most bytes of the private copies.
+    pub cache_bytes: u64,
     /// How unknown libraries are tried.
     pub dry_run: DryRun,
     /// What a dry run may use.
@@ -168,6 +172,7 @@ impl Loader {
         Self {
             adapter_path: AdapterPath::new(directories.chain(beside)),
             cache_dir: environment.cache_dir.clone(),
+            cache_bytes: CacheSettings::default().max_bytes,
             dry_run: DryRun::Helper(find_helper(environment)),
             limits: Limits::default(),
             notices: log_notices(),
@@ -335,7 +340,8 @@ impl Loader {
         }
         let (adapter_id, config) = split_config(request)?;
         let path = self.adapter_path.find(&factory_ref)?;
-        let image = Image::take(factory_ref.as_str(), &path, request.pin, &self.cache_dir)?;
+        let cache = (&*self.cache_dir, self.cache_bytes);
+        let image = Image::take(factory_ref.as_str(), &path, request.pin, cache)?;
         let record = opened::select(&factory_ref, &image)?.clone();
         let manifest = record.manifest.as_ref().filter(|manifest| manifest.is_object());
         let view = manifest.map(ManifestView::read);

@@ -17,6 +17,7 @@ mod recorded_outcome;
 mod refusal;
 mod retirement;
 mod run_context;
+mod steps_done;
 mod submission;
 
 use std::collections::HashMap;
@@ -50,6 +51,7 @@ pub use error::Error;
 pub use held_answer::HeldRetention;
 pub use options::Options;
 pub use refusal::Refusal;
+pub(crate) use steps_done::StepsDone;
 pub use submission::{Accepted, Canceller, Submission, UnderWay};
 
 use answer::answer;

@@ -126,6 +126,8 @@ impl Service {
         let seen = app.config().source.as_deref().and_then(mark);
         let router = app.router(Absent::Create)?;
         let store = app.store(Absent::Create)?;
+        store.refuse_damaged()?;
+        app.prune_cache();
         if let Err(error) = router.restore_usage() {
             tracing::warn!(%error, "cannot read how much each token stored within the last hour");
         }
@@ -284,8 +286,11 @@ impl Service {
         if self.is_draining() {
             return Some("draining");
         }
-        if self.inner.store.is_displaced() {
-            return Some("the file of the store was moved or removed; restart the daemon");
+        if let Some(displacement) = self.inner.store.displacement() {
+            return Some(displacement.summary());
+        }
+        if self.inner.store.damage().is_some() {
+            return Some("STORE_DAMAGED: the file of the store is damaged");
         }
         self.inner.store.is_failing().then_some("the store cannot be written")
     }
@@ -417,6 +422,7 @@ impl Service {
             of_workers: incidents::gauges(&self.router().registry()),
             ready: self.unready().is_none(),
             draining: self.is_draining(),
+            store_displaced: self.inner.store.displacement().is_some(),
             resident_bytes,
             open_files,
             started_at: self.inner.started_at,

@@ -34,13 +34,18 @@ impl Default for ShareLimits {
 }
 
 impl ShareLimits {
+    /// Returns the runs of one token under way at once.
+    pub(crate) fn runs_of_token(&self, runs_in_flight: usize) -> usize {
+        self.runs_per_token.unwrap_or(runs_in_flight.div_ceil(2))
+    }
+
     /// Returns the ledger of these limits: the one before, with its counts, or a new one.
     pub(crate) fn ledger(
         &self,
         runs_in_flight: usize,
         before: Option<&Arc<TokenLedger>>,
     ) -> Arc<TokenLedger> {
-        let runs = self.runs_per_token.unwrap_or(runs_in_flight.div_ceil(2));
+        let runs = self.runs_of_token(runs_in_flight);
         let bytes = self.stored_bytes_per_hour;
         match before {
             None => Arc::new(TokenLedger::new(runs, bytes)),

@@ -11,7 +11,9 @@ mod audit;
 mod backup;
 mod chain;
 mod check;
+mod counters;
 mod error;
+mod files;
 mod gathered;
 mod held_answer;
 mod held_arguments;
@@ -20,6 +22,7 @@ mod import;
 mod key;
 mod large_appends;
 mod listing;
+mod lost_log;
 mod memory_limit;
 mod open;
 mod orphan;
@@ -29,6 +32,7 @@ mod python;
 mod reader;
 mod receipt;
 mod record;
+mod rescue;
 mod rows;
 mod run_records;
 mod scan;
@@ -47,6 +51,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::digest::Digest;
 use crate::metrics::Metrics;
+use files::StoreFiles;
 use memory_limit::MemoryLimit;
 use owner::Owner;
 use schema::Layout;
@@ -56,7 +61,9 @@ pub use approvals::{ApprovalFilter, Ballot, Ruled, Settled};
 pub use audit::AuditEntry;
 pub use backup::{backup, restore};
 pub use check::{Finding, Health};
+pub use counters::Work;
 pub use error::Error;
+pub use files::{Displacement, FileChange, Rescue};
 pub use held_answer::HeldAnswer;
 pub use held_arguments::{HeldArguments, HeldArgumentsChange, forget_key};
 pub(crate) use held_arguments::{HeldPlan, answer_expiry};
@@ -64,6 +71,7 @@ pub use identity::{Adoption, adopt};
 pub use import::{Conflict, Imported, NewRun, Replaced};
 pub use key::StoreKey;
 pub use listing::{Counted, Filter, Listed, Listing};
+pub use lost_log::lost_log_pages;
 pub use orphan::Orphan;
 pub use owner::{Identity, Life};
 pub use pages::{PageCursor, RecordSize};
@@ -75,7 +83,7 @@ pub use scan::{EventVisitor, ScanReport};
 pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
 pub use visible::VisibleRuns;
-pub use writer::{Unwritten, Work};
+pub use writer::Unwritten;
 
 /// At most so many appends share a commit; beyond it waiting costs more than the commit.
 const MAX_BATCH: usize = 1024;
@@ -84,7 +92,7 @@ const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
 /// How long another process may hold the lock, by default.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a store in memory, by default.
-const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+pub(crate) const MEMORY_BYTES: usize = 256 * 1024 * 1024;
 /// Connections that are kept for the next reader.
 const MAX_IDLE_READERS: usize = 8;
 
@@ -101,8 +109,8 @@ struct Shared {
     owner: Option<Owner>,
     readers: Mutex<Vec<Connection>>,
     path: Option<PathBuf>,
-    /// What tells the file from another of its name.
-    file: Option<(u64, u64)>,
+    /// The files, if the store is open for writing.
+    files: Option<Arc<StoreFiles>>,
     layout: Layout,
     busy: Duration,
     key: OnceLock<Arc<StoreKey>>,
@@ -208,12 +216,16 @@ impl Store {
             None => schema::unguard(&connection)?,
         }
         connection.set_prepared_statement_cache_capacity(32);
-        let writer = Writer::start(connection, owner_no, (metrics, limit))?;
+        let files = match &path {
+            Some(path) => Some(Arc::new(StoreFiles::open(path, owner.lock())?)),
+            None => None,
+        };
+        let writer = Writer::start(connection, owner_no, (metrics, limit), files.clone())?;
         let shared = Shared {
             writer: Some(writer),
             owner: Some(owner),
             readers: Mutex::default(),
-            file: path.as_deref().and_then(open::file),
+            files,
             path,
             layout: Layout::Ours(schema::VERSION),
             busy,
@@ -238,7 +250,7 @@ impl Store {
             owner: None,
             readers: Mutex::new(vec![connection]),
             path: Some(open::real(path)),
-            file: open::file(path),
+            files: None,
             layout,
             busy: BUSY_TIMEOUT,
             key: OnceLock::new(),
@@ -308,12 +320,37 @@ impl Store {
         self.shared.writer.as_ref().is_some_and(Writer::is_full)
     }
 
-    /// Says whether the file was moved, removed or replaced while it is open: what is written now is not
-    /// found under its name.
+    /// Returns how the store was displaced, if a file of it was moved, removed or replaced while it is open. Such a store
+    /// takes nothing new.
     #[must_use]
-    pub fn is_displaced(&self) -> bool {
-        let path = self.shared.path.as_deref();
-        path.is_some_and(|path| open::file(path) != self.shared.file)
+    pub fn displacement(&self) -> Option<Displacement> {
+        let files = self.shared.files.as_ref()?;
+        files.check().err().and_then(|_| files.displacement())
+    }
+
+    /// Refuses a displaced store. A check of the last moment counts.
+    ///
+    /// # Errors
+    /// When the store is displaced.
+    pub(crate) fn refuse_displaced(&self) -> Result<(), Error> {
+        self.shared.files.as_ref().map_or(Ok(()), |files| files.check_recent())
+    }
+
+    /// Returns how SQLite found the file damaged, if it did since the store was opened.
+    #[must_use]
+    pub fn damage(&self) -> Option<&str> {
+        self.shared.writer.as_ref()?.damage()
+    }
+
+    /// Refuses a store that takes no runs: its files are displaced or damaged.
+    ///
+    /// # Errors
+    /// When the store is displaced or damaged.
+    pub(crate) fn refuse_unusable(&self) -> Result<(), Error> {
+        if let Some(problem) = self.damage() {
+            return Err(Error::Damaged(problem.to_owned()));
+        }
+        self.refuse_displaced()
     }
 
     /// Returns what tells of every commit of this process, for those who wait for events.
@@ -398,6 +435,13 @@ impl Store {
         let Some(path) = &self.shared.path else {
             return self.writer()?.job(|connection| question(connection))?;
         };
+        if self.refuse_displaced().is_err() {
+            // A new connection would find other files; this one still has those of the store.
+            return self.writer()?.job(|connection| {
+                let moment = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+                question(&moment)
+            })?;
+        }
         let idle = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match idle {
             Some(connection) => connection,
@@ -406,6 +450,9 @@ impl Store {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
         let answer = question(&transaction);
         drop(transaction);
+        if let (Err(error), Some(writer)) = (&answer, &self.shared.writer) {
+            writer.note_damage(error);
+        }
         let mut readers = self.shared.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < MAX_IDLE_READERS {
             readers.push(connection);

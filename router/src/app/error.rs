@@ -313,6 +313,11 @@ impl Error {
         {
             shown.insert("run_id", run_id);
         }
+        if let Self::Router(error) = self
+            && let Some(steps) = error.steps()
+        {
+            shown.insert("steps", steps);
+        }
         response.insert("error", shown);
         response.into()
     }

@@ -9,10 +9,7 @@ use crate::router::{CallLimits, Options};
 impl App {
     pub(super) fn options(&self, config: &ConfigFile, fleet: &Fleet) -> Options {
         let (limits, default) = (config.limits, Options::default());
-        let calls = CallLimits {
-            calls: limits.calls_per_adapter,
-            timeout: limits.call_timeout.unwrap_or(default.calls.timeout),
-        };
+        let calls = CallLimits { calls: limits.calls_per_adapter, timeout: limits.call_timeout };
         let adapter_calls = fleet.limits.iter().map(|(adapter_id, (own, timeout))| {
             let own = CallLimits {
                 calls: own.or(calls.calls),
@@ -22,9 +19,9 @@ impl App {
         });
         Options {
             adapter_calls: adapter_calls.collect(),
-            runs_in_flight: limits.runs_in_flight.unwrap_or(default.runs_in_flight),
+            runs_in_flight: limits.runs_in_flight,
             shares: limits.shares(),
-            run_record_bytes: limits.run_record_bytes.unwrap_or(default.run_record_bytes),
+            run_record_bytes: limits.run_record_bytes,
             memory: self.memory().clone(),
             calls,
             secrets: fleet.secrets.clone(),

@@ -15,7 +15,9 @@ impl Setup {
     ) -> Self {
         let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
         let (notices, incidents) = (Arc::clone(&ears.notices), Arc::clone(&ears.incidents));
-        let loader = Loader { notices, asks: Arc::clone(&ears.asks), incidents, ..loader };
+        let cache_bytes = config.cache.max_bytes;
+        let loader =
+            Loader { cache_bytes, notices, asks: Arc::clone(&ears.asks), incidents, ..loader };
         Self { config, loader, fleet: Mutex::default() }
     }
 }

@@ -8,6 +8,7 @@ use crate::budget::MemoryBudget;
 use crate::bundle::{self, ImportOptions};
 use crate::config::ConfigFile;
 use crate::json::Value;
+use crate::loader::LibraryCache;
 use crate::metrics::Metrics;
 use crate::store::{self, Store, StoreKey};
 
@@ -69,11 +70,20 @@ impl App {
         Ok(store::forget_key(&self.db()?, key.as_ref())?)
     }
 
+    /// Removes private copies of libraries that the cache has no room for, on a thread of its own.
+    pub(crate) fn prune_cache(&self) {
+        let cache = LibraryCache::new(&self.environment.cache_dir, self.config().cache.max_bytes);
+        let thread = std::thread::Builder::new().name("cache-prune".to_owned());
+        if let Err(error) = thread.spawn(move || cache.shrink()) {
+            tracing::debug!(%error, "the library cache was not pruned");
+        }
+    }
+
     /// Makes the store in memory.
     pub(super) fn store_in_memory(&self) -> Result<Store, Error> {
+        let memory_bytes = self.config().limits.memory_store_bytes;
         let options = store_options(&self.metrics);
-        let bytes = self.config().limits.memory_store_bytes.unwrap_or(options.memory_bytes);
-        Ok(Store::in_memory_with(store::Options { memory_bytes: bytes, ..options })?)
+        Ok(Store::in_memory_with(store::Options { memory_bytes, ..options })?)
     }
 }
 

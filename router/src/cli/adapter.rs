@@ -85,7 +85,8 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
         let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
-        Ok(Loader::with_path(environment, &self.adapter_path, &config.adapter_path))
+        let loader = Loader::with_path(environment, &self.adapter_path, &config.adapter_path);
+        Ok(Loader { cache_bytes: config.cache.max_bytes, ..loader })
     }
 }
 

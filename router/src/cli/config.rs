@@ -40,7 +40,7 @@ pub(super) enum Verb {
     /// Tell everything that is wrong with the configuration. Exits 0 if nothing is, 1 if something is.
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
-    /// Show the configuration that holds, with file and environment put together, without secrets.
+    /// Show every setting in force with its source: default, line of the file, or variable. Secrets are not shown.
     #[command(after_help = SHOW_HELP)]
     Show(ShowArguments),
 }
@@ -266,7 +266,11 @@ fn show(arguments: &ShowArguments, environment: &Environment) -> Result<Answer, 
     let mut output = Output::new(environment);
     match arguments.format {
         Form::Human => output.text(&config.to_toml(&origins))?,
-        Form::Json => output.value(&config.to_json().into())?,
+        Form::Json => {
+            let mut shown = config.to_json();
+            shown.insert("sources", config.sources(&origins));
+            output.value(&shown.into())?;
+        }
     }
     Ok(Answer::Yes)
 }

@@ -1,5 +1,7 @@
 //! `nexus-router store …`: the verbs about the store itself.
 
+mod check;
+
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -8,18 +10,18 @@ use super::options::StoreOptions;
 use super::output::{Form, Output, tell};
 use super::progress::Progress;
 use super::{Answer, Error};
-use crate::check;
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::json::{Object, Value};
 use crate::python_text::visible;
-use crate::store::{self, Adoption, Finding, Health};
+use crate::store::{self, Adoption};
 use crate::takeover::{self, Left, Report, Unreadable};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Check the whole store: the file, the hash chains, the numbers. Exits 1 if something is wrong.
-    Check(CheckArguments),
+    /// Check the whole store: the file, the hash chains, the numbers. Exits 0 if it is sound, 1 if something is wrong, 2 if
+    /// it could not be looked at; standard output always says which, and why.
+    Check(check::CheckArguments),
     /// Copy the store to a new file, while others use it.
     Backup(CopyArguments),
     /// Put a copy in the place of the store; what was there is kept under another name.
@@ -28,15 +30,6 @@ pub(super) enum Verb {
     Adopt(AdoptArguments),
     /// Turn a store of the Python router into one of this program, and keep a copy of the old one.
     TakeOver(TakeOverArguments),
-}
-
-#[derive(clap::Args)]
-pub(super) struct CheckArguments {
-    #[command(flatten)]
-    store: StoreOptions,
-    /// The format of the answer.
-    #[arg(long, value_enum, default_value_t)]
-    format: Form,
 }
 
 #[derive(clap::Args)]
@@ -77,65 +70,12 @@ pub(super) struct TakeOverArguments {
 
 pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error> {
     match verb {
-        Verb::Check(arguments) => check(&arguments, environment),
+        Verb::Check(arguments) => check::check(&arguments, environment),
         Verb::Backup(arguments) => backup(&arguments, environment),
         Verb::Restore(arguments) => restore(&arguments, environment),
         Verb::Adopt(arguments) => adopt(&arguments, environment),
         Verb::TakeOver(arguments) => take_over(&arguments, environment),
     }
-}
-
-fn check(arguments: &CheckArguments, environment: &Environment) -> Result<Answer, Error> {
-    let store = arguments.store.app(environment)?.reader()?;
-    let mut progress = Progress::new("checking runs");
-    let health = store.check(move |done, total| progress.tell(done, total))?;
-    let mut output = Output::new(environment);
-    match arguments.format {
-        Form::Json => output.value(&as_json(&health))?,
-        Form::Human => human(&mut output, &health)?,
-    }
-    Ok(if health.findings.is_empty() { Answer::Yes } else { Answer::No })
-}
-
-fn human(output: &mut Output, health: &Health) -> std::io::Result<()> {
-    let sign = output.sign(check::Status::Fail);
-    for Finding { run_id, problem } in &health.findings {
-        let problem = visible(problem);
-        match run_id {
-            Some(run_id) => output.line(&format!("{sign} run {}: {problem}", visible(run_id)))?,
-            None => output.line(&format!("{sign} {problem}"))?,
-        }
-    }
-    let verdict = if health.findings.is_empty() { "ok" } else { "not ok" };
-    let Health { runs, events, audit, run_records, moved, findings } = health;
-    if *moved {
-        output.line("the store was moved, copied or restored; `store adopt` continues it")?;
-    }
-    let some = |count: u64, what: &str| match count {
-        0 => String::new(),
-        count => format!("{count} {what}, "),
-    };
-    let more = some(*audit, "audit events") + &some(*run_records, "run records");
-    let findings = findings.len();
-    output.line(&format!("{verdict}: {runs} runs, {events} events, {more}{findings} findings"))
-}
-
-fn as_json(health: &Health) -> Value {
-    let findings = health.findings.iter().map(|finding| {
-        let mut object = Object::new();
-        object.insert("run_id", finding.run_id.clone());
-        object.insert("problem", finding.problem.as_str());
-        Value::Object(object)
-    });
-    let mut response = Object::new();
-    response.insert("findings", findings.collect::<Vec<_>>());
-    response.insert("ok", health.findings.is_empty());
-    response.insert("runs", health.runs);
-    response.insert("events", health.events);
-    response.insert("audit_events", health.audit);
-    response.insert("run_records", health.run_records);
-    response.insert("moved", health.moved);
-    response.into()
 }
 
 fn backup(arguments: &CopyArguments, environment: &Environment) -> Result<Answer, Error> {

@@ -40,6 +40,11 @@ impl Origins {
         }
     }
 
+    /// Returns where exactly this setting was said; the default if nowhere.
+    pub(super) fn exact(&self, path: &str) -> &Origin {
+        self.0.get(path).unwrap_or(&Origin::Default)
+    }
+
     #[cfg(test)]
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
@@ -113,7 +118,8 @@ impl Document {
         }
         let mut root = toml::Value::Table(std::mem::take(&mut self.table));
         let mut path = String::new();
-        let put = put(&mut root, &mut path, &segments, read_value(text));
+        let value = read_value(text);
+        let put = put(&mut root, &mut path, &segments, value.clone());
         if let toml::Value::Table(table) = root {
             self.table = table;
         }
@@ -122,7 +128,7 @@ impl Document {
         self.origins.0.retain(|other, _| {
             other.strip_prefix(&path).is_none_or(|rest| !rest.starts_with(['.', '[']))
         });
-        self.origins.0.insert(path, Origin::Variable(name.to_owned()));
+        note_laid(&value, &path, &Origin::Variable(name.to_owned()), &mut self.origins);
         Ok(())
     }
 }
@@ -215,6 +221,24 @@ impl Ord for Segments<'_> {
 impl PartialOrd for Segments<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+/// Notes the origin of a value, and of everything in it.
+fn note_laid(value: &toml::Value, path: &str, origin: &Origin, origins: &mut Origins) {
+    origins.0.insert(path.to_owned(), origin.clone());
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                note_laid(value, &format!("{path}.{key}"), origin, origins);
+            }
+        }
+        toml::Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                note_laid(value, &format!("{path}[{index}]"), origin, origins);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -9,9 +9,9 @@ use super::listener::Listener;
 use super::reader::Report;
 use super::sections;
 use super::settings::{
-    AdapterEntry, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings, Recover, RunLimits,
-    SecretBinding, SecretEntry, Server, SignalSettings, StoreSettings, Telemetry, TokenEntry,
-    ToolEntry, Workers,
+    AdapterEntry, CacheSettings, ContractSettings, EvidenceSettings, Log, Mcp, PolicySettings,
+    Recover, RunLimits, SecretBinding, SecretEntry, Server, SignalSettings, StoreSettings,
+    Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
 use crate::files::open_regular;
@@ -40,6 +40,8 @@ pub struct ConfigFile {
     pub adapters: Vec<AdapterEntry>,
     /// What may be under way at once.
     pub limits: RunLimits,
+    /// The cache with private copies of adapter libraries.
+    pub cache: CacheSettings,
     /// The processes in which adapters run.
     pub workers: Workers,
     /// Where the daemon listens; there is at least one.
@@ -81,6 +83,7 @@ impl Default for ConfigFile {
             secrets: BTreeMap::new(),
             adapters: Vec::new(),
             limits: RunLimits::default(),
+            cache: CacheSettings::default(),
             workers: Workers::default(),
             listeners: vec![Listener::default()],
             server: Server::default(),
@@ -258,8 +261,8 @@ mod tests {
         );
         let config = read(&text).unwrap();
         assert_eq!(config.default_adapter.as_deref(), Some("web"));
-        assert_eq!(config.limits.runs_in_flight, Some(2));
-        assert_eq!(config.limits.call_timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(config.limits.runs_in_flight, 2);
+        assert_eq!(config.limits.call_timeout, Duration::from_millis(1500));
         let [web, other] = &config.adapters[..] else { panic!("{:?}", config.adapters) };
         assert_eq!((web.factory_ref.as_str(), web.id.as_deref()), ("m:f", Some("web")));
         assert_eq!(web.pin.unwrap().to_string(), pin);

@@ -4,8 +4,42 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// A file with every key. A line that begins with `#` and no blank is a setting that is not in force.
-pub const SAMPLE: &str = include_str!("sample.toml");
+use super::file::ConfigFile;
+use super::listener::Listener;
+use super::settings::RunLimits;
+use super::{show, toml_text};
+use crate::json::Value;
+
+/// The sample without its defaults, for each of which stands the path of the setting between braces.
+const TEMPLATE: &str = include_str!("sample.toml");
+
+/// Returns a file with every key. A line that begins with `#` and no blank is a setting that is not in force. The defaults are
+/// those that the program uses.
+#[must_use]
+pub fn sample() -> String {
+    let mut defaults = ConfigFile::default().to_json();
+    defaults.insert("listener", show::listener(&Listener::default()));
+    let blocking = RunLimits::BLOCKING_CALLS;
+    let default = |path: &str| -> Option<String> {
+        if path == "limits.blocking_calls" {
+            return Some(blocking.to_string());
+        }
+        let mut keys = path.split('.');
+        let first = defaults.get(keys.next()?)?;
+        let value = keys.try_fold(first, |table: &Value, key| table.get(key))?;
+        (!matches!(value, Value::Null)).then(|| toml_text::text(value))
+    };
+    let mut sample = String::with_capacity(TEMPLATE.len());
+    for line in TEMPLATE.lines() {
+        let setting = line.strip_suffix('}').and_then(|line| line.split_once(" = {"));
+        match setting.and_then(|(key, path)| Some((key, default(path)?))) {
+            Some((key, value)) => sample.push_str(&format!("{key} = {value}")),
+            None => sample.push_str(line),
+        }
+        sample.push('\n');
+    }
+    sample
+}
 
 /// Writes the sample to a new file, which only its owner may read: secrets may be put into it.
 ///
@@ -14,7 +48,7 @@ pub const SAMPLE: &str = include_str!("sample.toml");
 pub fn write_sample(path: &Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(SAMPLE.as_bytes())?;
+    file.write_all(sample().as_bytes())?;
     file.sync_all()
 }
 
@@ -25,10 +59,8 @@ mod tests {
     use crate::config::reader::Report;
     use crate::config::renamed::without_numbers;
     use crate::config::sections;
-    use crate::config::{
-        ConfigFile, Effect, Listener, PolicyDefault, PolicySettings, Server, Workers,
-    };
-    use crate::share::ShareLimits;
+    use crate::config::{Effect, PolicyDefault, PolicySettings};
+    use crate::json::Object;
 
     /// Puts every setting in force.
     fn uncommented() -> String {
@@ -36,7 +68,7 @@ mod tests {
             Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
             _ => format!("{line}\n"),
         };
-        SAMPLE.lines().map(line).collect()
+        sample().lines().map(line).collect()
     }
 
     fn read(text: &str, look: impl FnOnce(&Document, &Report<'_>)) -> ConfigFile {
@@ -51,7 +83,7 @@ mod tests {
 
     #[test]
     fn sample_says_what_holds_without_it() {
-        let config = read(SAMPLE, |_, _| {});
+        let config = read(&sample(), |_, _| {});
         // A daemon with the sample has adapters, and denies all calls but those of the example.
         let [rule] = &config.policy.rules[..] else { panic!("{:?}", config.policy) };
         assert_eq!((rule.effect, rule.adapter.as_ref().unwrap().as_str()), (Effect::Allow, "echo"));
@@ -61,36 +93,56 @@ mod tests {
         assert_eq!(format!("{config:?}"), format!("{expected:?}"));
     }
 
+    /// Returns every setting that is not an item of a list, by its path.
+    fn settings(config: &ConfigFile) -> Vec<(String, Value)> {
+        fn of(table: &Object, path: &str, all: &mut Vec<(String, Value)>) {
+            for (key, value) in table.iter() {
+                let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+                match value {
+                    Value::Object(table) if !table.is_empty() => of(table, &path, all),
+                    value => all.push((path, value.clone())),
+                }
+            }
+        }
+        let mut all = Vec::new();
+        of(&config.to_json(), "", &mut all);
+        all
+    }
+
     #[test]
-    fn every_key_stands_in_the_sample_with_its_default() {
+    fn every_default_of_the_sample_is_that_of_the_program() {
+        let sample = sample();
+        assert!(!sample.contains(" = {l") && !sample.contains("{server."), "{sample}");
         let config = read(&uncommented(), |document, report| {
             for key in report.known() {
                 let mut given = document.origins.paths().map(without_numbers);
                 assert!(given.any(|path| path == key), "{key} is not in sample.toml");
             }
         });
-        assert_eq!(config.listeners[0].address, Listener::default().address);
-        assert!(config.listeners[0].tls.is_some() && config.listeners[0].tokens);
-        // Absent, the share of a token is half of all.
-        let token_connections = config.server.token_connections();
-        assert_eq!(token_connections, Server::default().token_connections());
-        let server = Server { connections_per_token: None, ..config.server };
-        assert_eq!(server, Server::default());
-        let shares = ShareLimits { runs_per_token: None, ..config.limits.shares() };
-        assert_eq!(shares, ShareLimits::default());
-        let (runs, all) = (config.limits.runs_per_token, config.limits.runs_in_flight);
-        assert_eq!((runs, all), (Some(8192), Some(16_384)));
-        assert_eq!(config.workers, Workers::default());
-        assert_eq!(
-            PolicySettings { rules: Vec::new(), default: None, ..config.policy },
-            PolicySettings::default()
-        );
-        assert_eq!((config.log, config.recover), Default::default());
-        let (given, default) = (config.telemetry, ConfigFile::default().telemetry);
-        assert_eq!(
-            (given.service_name, given.sample_ratio),
-            (default.service_name, default.sample_ratio)
-        );
+        let given: Vec<_> = settings(&config);
+        let mut compared = 0;
+        for (path, default) in settings(&ConfigFile::default()) {
+            let has_default = match &default {
+                Value::Null => false,
+                Value::Array(items) => !items.is_empty(),
+                Value::Object(_) => false,
+                _ => true,
+            };
+            // What has no default has an example. The sample has a daemon with adapters, on one listener.
+            if !has_default || ["discover", "listeners"].contains(&path.as_str()) {
+                continue;
+            }
+            let found = given.iter().find(|(other, _)| *other == path);
+            assert_eq!(found.map(|(_, value)| value), Some(&default), "{path}");
+            compared += 1;
+        }
+        assert!(compared > 45, "{compared}");
+        let listener = show::listener(&config.listeners[0]);
+        for (key, default) in show::listener(&Listener::default()).as_object().unwrap().iter() {
+            let value = listener.get(key).unwrap();
+            assert!(*default == Value::Null || value == default, "{key}: {value:?}");
+        }
+        assert_eq!(config.limits.calls_per_adapter, Some(RunLimits::BLOCKING_CALLS));
         assert_eq!((config.tools.len(), config.tokens.len(), config.adapters.len()), (1, 1, 2));
     }
 
@@ -100,7 +152,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("router.toml");
         write_sample(&path).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), SAMPLE);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), sample());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&path, "").unwrap();
         let refused = write_sample(&path).unwrap_err();

@@ -19,8 +19,8 @@ use super::file::ConfigFile;
 use super::listener::{Listener, TlsFiles, address};
 use super::reader::Section;
 use super::settings::{
-    AdapterEntry, KeyReference, Log, LogFormat, Mcp, Recover, RunLimits, Server, StoreSettings,
-    Telemetry, TokenEntry,
+    AdapterEntry, CacheSettings, KeyReference, Log, LogFormat, Mcp, Recover, RunLimits, Server,
+    StoreSettings, Telemetry, TokenEntry,
 };
 use super::toml_value;
 use crate::role::Role;
@@ -40,6 +40,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         listeners.push(Listener::default());
     }
     let workers = root.within("workers", workers::workers);
+    let limits = RunLimits::default();
     let config = ConfigFile {
         source: None,
         adapter_path: root.texts("adapter_path").into_iter().map(path).collect(),
@@ -56,15 +57,22 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
             sources::of_adapter(section, workers.isolation, entry)
         }),
         limits: root.within("limits", |section| RunLimits {
-            runs_in_flight: section.count("runs_in_flight"),
+            runs_in_flight: section.count("runs_in_flight").unwrap_or(limits.runs_in_flight),
             runs_per_token: section.count("runs_per_token"),
-            queued_per_token: section.count("queued_per_token"),
-            stored_bytes_per_hour: section.number("stored_bytes_per_hour"),
+            queued_per_token: section.count("queued_per_token").unwrap_or(limits.queued_per_token),
+            stored_bytes_per_hour: section
+                .number("stored_bytes_per_hour")
+                .unwrap_or(limits.stored_bytes_per_hour),
             calls_per_adapter: section.count("calls_per_adapter"),
-            call_timeout: section.positive("call_timeout_ms").map(Duration::from_millis),
-            run_record_bytes: section.count("run_record_bytes"),
-            memory_store_bytes: section.count("memory_store_bytes"),
+            call_timeout: section
+                .positive("call_timeout_ms")
+                .map_or(limits.call_timeout, Duration::from_millis),
+            run_record_bytes: section.count("run_record_bytes").unwrap_or(limits.run_record_bytes),
+            memory_store_bytes: section
+                .count("memory_store_bytes")
+                .unwrap_or(limits.memory_store_bytes),
         }),
+        cache: root.within("cache", cache),
         workers,
         listeners,
         server: root.within("server", server),
@@ -100,6 +108,11 @@ fn refuse_twins<'a>(root: &Section<'_>, list: &str, names: impl Iterator<Item = 
             seen.insert(name, index);
         }
     }
+}
+
+fn cache(section: &Section<'_>) -> CacheSettings {
+    let max = section.positive("max_mb").map(|mebibytes| mebibytes.saturating_mul(1024 * 1024));
+    CacheSettings { max_bytes: max.unwrap_or(CacheSettings::default().max_bytes) }
 }
 
 fn store(section: &Section<'_>, base: &Path) -> StoreSettings {

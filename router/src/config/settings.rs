@@ -1,5 +1,6 @@
 //! The sections of `router.toml` as the program uses them, with their defaults.
 
+mod cache;
 mod contracts;
 mod evidence;
 mod policy;
@@ -20,6 +21,7 @@ use crate::role::{ActionClass, Role};
 use crate::secret::{Secrets, Source};
 use crate::share::ShareLimits;
 
+pub use cache::CacheSettings;
 pub use contracts::{ContractSettings, Outputs};
 pub use evidence::EvidenceSettings;
 pub use policy::{
@@ -188,38 +190,54 @@ impl Default for Workers {
     }
 }
 
-/// What may be under way at once, and for how long; what is absent has the router's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What may be under way at once, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// Runs that may be under way at once.
-    pub runs_in_flight: Option<usize>,
-    /// Runs of one token under way at once.
+    pub runs_in_flight: usize,
+    /// Runs of one token under way at once. Absent means half of all, rounded up.
     pub runs_per_token: Option<usize>,
     /// Calls of one token that wait for one adapter at once.
-    pub queued_per_token: Option<usize>,
+    pub queued_per_token: usize,
     /// Event bytes that the runs of one token may add to the store per hour; 0 means no limit.
-    pub stored_bytes_per_hour: Option<u64>,
-    /// Calls that one adapter carries out at once.
+    pub stored_bytes_per_hour: u64,
+    /// Calls that one adapter carries out at once. Absent means what suits the adapter.
     pub calls_per_adapter: Option<usize>,
     /// How long a call may take, if neither its step nor its run says.
-    pub call_timeout: Option<Duration>,
+    pub call_timeout: Duration,
     /// Bytes of the record of one run.
-    pub run_record_bytes: Option<usize>,
+    pub run_record_bytes: usize,
     /// Bytes of a store in memory.
-    pub memory_store_bytes: Option<usize>,
+    pub memory_store_bytes: usize,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        let shares = ShareLimits::default();
+        Self {
+            runs_in_flight: 16_384,
+            runs_per_token: shares.runs_per_token,
+            queued_per_token: shares.queued_per_token,
+            stored_bytes_per_hour: shares.stored_bytes_per_hour,
+            calls_per_adapter: None,
+            call_timeout: Duration::from_secs(300),
+            run_record_bytes: 64 * 1024 * 1024,
+            memory_store_bytes: crate::store::MEMORY_BYTES,
+        }
+    }
 }
 
 impl RunLimits {
+    /// Calls that an adapter carries out at once when each of them needs a thread.
+    pub const BLOCKING_CALLS: usize = 64;
+
     /// Returns the shares of each token.
     #[must_use]
-    pub fn shares(&self) -> ShareLimits {
-        let default = ShareLimits::default();
+    pub const fn shares(&self) -> ShareLimits {
         ShareLimits {
             runs_per_token: self.runs_per_token,
-            queued_per_token: self.queued_per_token.unwrap_or(default.queued_per_token),
-            stored_bytes_per_hour: self
-                .stored_bytes_per_hour
-                .unwrap_or(default.stored_bytes_per_hour),
+            queued_per_token: self.queued_per_token,
+            stored_bytes_per_hour: self.stored_bytes_per_hour,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What holds, in the form of `router.toml`, without secrets.
+//! Every setting in force, in the form of `router.toml` and without secrets, and where each was said.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,8 +22,8 @@ use crate::role::{ActionClass, Role};
 use crate::secret::Source;
 
 impl ConfigFile {
-    /// Returns what holds, as `router.toml` would say it. What is secret by its key or its form is hidden, and
-    /// of secrets only the references are shown.
+    /// Returns every setting in force, as `router.toml` would say it; one without a value is null. What is secret by its key
+    /// or its form is hidden, and of secrets only the references are shown.
     #[must_use]
     pub fn to_json(&self) -> Object {
         let mut all = Shown::default();
@@ -35,6 +35,11 @@ impl ConfigFile {
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
         all.table("secrets", secrets(&self.secrets));
         all.table("limits", limits(&self.limits));
+        all.table("cache", {
+            let mut cache = Shown::default();
+            cache.put("max_mb", Some(mebibytes(self.cache.max_bytes)));
+            cache
+        });
         all.table("workers", workers(&self.workers));
         all.table("server", server(&self.server));
         all.table("store", {
@@ -66,26 +71,31 @@ impl ConfigFile {
         all.0
     }
 
-    /// Returns the same as TOML; before each part stands where it is from.
+    /// Returns the same as TOML; behind each setting stands where it was said.
     #[must_use]
     pub(crate) fn to_toml(&self, origins: &Origins) -> String {
-        toml_text::document(&self.to_json(), |key| self.told(&origins.below(key)))
+        toml_text::document(&self.to_json(), |setting| self.source_of(origins, setting))
     }
 
-    fn told(&self, origins: &[&Origin]) -> String {
-        let mut names: Vec<String> = Vec::new();
-        for origin in origins {
-            let name = match origin {
-                Origin::Variable(name) => name.clone(),
-                Origin::File { .. } | Origin::Default => {
-                    self.source.as_deref().map_or_else(String::new, path)
-                }
-            };
-            if !names.contains(&name) {
-                names.push(name);
+    /// Returns where each setting was said, by its path: `default`, a line of the file, or a variable.
+    #[must_use]
+    pub(crate) fn sources(&self, origins: &Origins) -> Object {
+        let mut sources = Object::new();
+        toml_text::each_setting(&self.to_json(), &mut |setting| {
+            sources.insert(setting, self.source_of(origins, setting));
+        });
+        sources
+    }
+
+    fn source_of(&self, origins: &Origins, setting: &str) -> String {
+        match origins.exact(setting) {
+            Origin::Default => "default".to_owned(),
+            Origin::Variable(name) => name.clone(),
+            Origin::File { line, .. } => {
+                let file = self.source.as_deref().map_or_else(String::new, path);
+                format!("{file}:{line}")
             }
         }
-        if names.is_empty() { "default".to_owned() } else { names.join(", ") }
     }
 }
 
@@ -95,22 +105,15 @@ struct Shown(Object);
 
 impl Shown {
     fn put(&mut self, key: &str, value: Option<impl Into<Value>>) {
-        if let Some(value) = value {
-            self.0.insert(key, value.into());
-        }
+        self.0.insert(key, value.map_or(Value::Null, Into::into));
     }
 
     fn table(&mut self, key: &str, table: Self) {
-        if !table.0.is_empty() {
-            self.0.insert(key, table.0);
-        }
+        self.0.insert(key, table.0);
     }
 
     fn list(&mut self, key: &str, items: impl Iterator<Item = Value>) {
-        let items: Vec<Value> = items.collect();
-        if !items.is_empty() {
-            self.0.insert(key, items);
-        }
+        self.0.insert(key, items.collect::<Vec<_>>());
     }
 }
 
@@ -143,7 +146,9 @@ fn secrets(secrets: &BTreeMap<String, SecretEntry>) -> Shown {
         };
         let mut secret = Shown::default();
         secret.put("from", Some(source.to_string()));
-        for (key, patterns) in [("adapters", adapters), ("tools", tools), ("tokens", tokens)] {
+        let bound = [("adapters", adapters), ("tools", tools), ("tokens", tokens)];
+        // An empty list would be refused.
+        for (key, patterns) in bound.into_iter().filter(|(_, patterns)| !patterns.is_empty()) {
             secret.list(key, patterns.iter().map(|pattern| pattern.as_str().into()));
         }
         shown.table(name, secret);
@@ -153,15 +158,14 @@ fn secrets(secrets: &BTreeMap<String, SecretEntry>) -> Shown {
 
 fn limits(limits: &RunLimits) -> Shown {
     let mut shown = Shown::default();
-    shown.put("runs_in_flight", limits.runs_in_flight);
-    shown.put("runs_per_token", limits.runs_per_token);
-    let shares = limits.shares();
-    shown.put("queued_per_token", Some(shares.queued_per_token));
-    shown.put("stored_bytes_per_hour", Some(shares.stored_bytes_per_hour));
+    shown.put("runs_in_flight", Some(limits.runs_in_flight));
+    shown.put("runs_per_token", Some(limits.shares().runs_of_token(limits.runs_in_flight)));
+    shown.put("queued_per_token", Some(limits.queued_per_token));
+    shown.put("stored_bytes_per_hour", Some(limits.stored_bytes_per_hour));
     shown.put("calls_per_adapter", limits.calls_per_adapter);
-    shown.put("call_timeout_ms", limits.call_timeout.map(milliseconds));
-    shown.put("run_record_bytes", limits.run_record_bytes);
-    shown.put("memory_store_bytes", limits.memory_store_bytes);
+    shown.put("call_timeout_ms", Some(milliseconds(limits.call_timeout)));
+    shown.put("run_record_bytes", Some(limits.run_record_bytes));
+    shown.put("memory_store_bytes", Some(limits.memory_store_bytes));
     shown
 }
 
@@ -279,7 +283,7 @@ fn evidence(evidence: &EvidenceSettings) -> Shown {
     shown
 }
 
-fn listener(listener: &Listener) -> Value {
+pub(super) fn listener(listener: &Listener) -> Value {
     let mut shown = Shown::default();
     shown.put("address", Some(listener.address.to_string()));
     shown.put("tokens", Some(listener.tokens));
@@ -377,65 +381,4 @@ fn token(token: &TokenEntry) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Environment;
-
-    fn find(text: &str, overrides: &[(&str, &str)]) -> (tempfile::TempDir, ConfigFile, String) {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("router.toml");
-        std::fs::write(&file, text).unwrap();
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let overrides = overrides.iter().map(owned).collect();
-        let environment = Environment { overrides, ..Environment::default() };
-        let (config, origins) = ConfigFile::trace(Some(&file), &environment).unwrap();
-        let shown = config.to_toml(&origins);
-        (directory, config, shown)
-    }
-
-    #[test]
-    fn what_is_shown_is_a_configuration_that_says_the_same() {
-        let sample = crate::config::SAMPLE.lines().map(|line| match line.strip_prefix('#') {
-            Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
-            _ => format!("{line}\n"),
-        });
-        let odd = "[adapters.config.'a \\u{7f}\"b']\nf = [1, 2.5, 1e300, { x = [] }]\n\
-                   g = \"\\u001b[2J\\n\\U0001F600\"\nh = [{ i = 1 }, { j = {} }]\n";
-        let text = sample.collect::<String>().replace("config = {}\n", "");
-        let text = text.replace("# What may be under", &format!("{odd}\n# What may be under"));
-        let (_directory, config, shown) = find(&text, &[]);
-        assert!(!shown.contains('\u{1b}'));
-        let (_other, again, _) = find(&shown, &[]);
-        let again = ConfigFile { source: config.source.clone(), ..again };
-        assert_eq!(format!("{config:?}"), format!("{again:?}"));
-        assert!(config.adapters[1].config.get("a \\u{7f}\"b").is_some(), "{shown}");
-    }
-
-    #[test]
-    fn secrets_are_hidden_and_references_are_not() {
-        let text = "[secrets]\nT = 'env:TTT'\n[[adapters]]\nref = 'm:f'\n[adapters.config]\n\
-                    api_key = 'hunter22'\nurl = 'https://u:hunter33@example.com'\n\
-                    token = { '$secret' = 'T' }\nname = 'Ada'\n";
-        let (_directory, config, shown) = find(text, &[]);
-        assert!(!shown.contains("hunter") && shown.contains("[REDACTED]"), "{shown}");
-        assert!(shown.contains("T = \"env:TTT\"") && shown.contains("\"Ada\""), "{shown}");
-        assert!(shown.contains("\"$secret\" = \"T\""), "{shown}");
-        assert!(!format!("{config:?}").contains("hunter"));
-    }
-
-    #[test]
-    fn origin_of_each_part_is_told() {
-        let overrides = [("NEXUS_ROUTER__SERVER__BURST", "7")];
-        let (directory, _, shown) = find("db = 'x'\n[server]\nstreams = 1\n", &overrides);
-        let file = directory.path().join("router.toml").display().to_string();
-        assert!(shown.contains(&format!("# {file}\ndb = ")), "{shown}");
-        let server = format!("# {file}, NEXUS_ROUTER__SERVER__BURST\n[server]\n");
-        assert!(
-            shown.contains(&server)
-                || shown.contains(&format!("# NEXUS_ROUTER__SERVER__BURST, {file}\n[server]\n")),
-            "{shown}"
-        );
-        assert!(shown.contains("# default\n[log]\n"), "{shown}");
-        assert!(shown.contains("burst = 7\n"), "{shown}");
-    }
-}
+mod tests;

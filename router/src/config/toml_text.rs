@@ -3,17 +3,36 @@
 use crate::json::{Object, Value, to_canonical};
 use crate::python_text::{is_printable, visible};
 
-/// Writes a document; before each part of the top stands a comment.
+/// Writes a document; behind each setting stands a comment. A setting without a value is a comment as a whole, and left out
+/// of the items of lists.
 pub(super) fn document(root: &Object, comment: impl Fn(&str) -> String) -> String {
-    let mut out = String::new();
-    for (key, value) in root.iter().filter(|(_, value)| !is_section(value)) {
-        out.push_str(&format!("# {}\n{} = {}\n", visible(&comment(key)), name(key), text(value)));
+    let mut writer = Writer { out: String::new(), comment };
+    writer.body("", "", root);
+    writer.out
+}
+
+/// Calls `see` with the path of each setting.
+pub(super) fn each_setting(root: &Object, see: &mut impl FnMut(&str)) {
+    settings_of(root, "", see);
+}
+
+fn settings_of(table: &Object, path: &str, see: &mut impl FnMut(&str)) {
+    for (key, value) in table.iter() {
+        let path = below(path, key);
+        match value {
+            Value::Object(table) if !table.is_empty() => settings_of(table, &path, see),
+            Value::Array(items) if is_section(value) => {
+                for (index, table) in items.iter().filter_map(Value::as_object).enumerate() {
+                    settings_of(table, &format!("{path}[{index}]"), see);
+                }
+            }
+            _ => see(&path),
+        }
     }
-    for (key, value) in root.iter().filter(|(_, value)| is_section(value)) {
-        out.push_str(&format!("\n# {}", visible(&comment(key))));
-        section(&mut out, &name(key), value);
-    }
-    out
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// Tells whether a value has a header of its own: a table, or a list of nothing but tables.
@@ -27,28 +46,43 @@ fn is_section(value: &Value) -> bool {
     }
 }
 
-fn section(out: &mut String, path: &str, value: &Value) {
-    match value {
-        Value::Object(table) => {
-            out.push_str(&format!("\n[{path}]\n"));
-            body(out, path, table);
-        }
-        Value::Array(items) => {
-            for table in items.iter().filter_map(Value::as_object) {
-                out.push_str(&format!("\n[[{path}]]\n"));
-                body(out, path, table);
-            }
-        }
-        _ => {}
-    }
+struct Writer<C> {
+    out: String,
+    comment: C,
 }
 
-fn body(out: &mut String, path: &str, table: &Object) {
-    for (key, value) in table.iter().filter(|(_, value)| !is_section(value)) {
-        out.push_str(&format!("{} = {}\n", name(key), text(value)));
+impl<C: Fn(&str) -> String> Writer<C> {
+    /// Writes a value with a header; `path` is that of the setting, `header` as TOML writes it.
+    fn section(&mut self, path: &str, header: &str, value: &Value) {
+        match value {
+            Value::Object(table) => {
+                self.out.push_str(&format!("\n[{header}]\n"));
+                self.body(path, header, table);
+            }
+            Value::Array(items) => {
+                for (index, table) in items.iter().filter_map(Value::as_object).enumerate() {
+                    self.out.push_str(&format!("\n[[{header}]]\n"));
+                    self.body(&format!("{path}[{index}]"), header, table);
+                }
+            }
+            _ => {}
+        }
     }
-    for (key, value) in table.iter().filter(|(_, value)| is_section(value)) {
-        section(out, &format!("{path}.{}", name(key)), value);
+
+    fn body(&mut self, path: &str, header: &str, table: &Object) {
+        for (key, value) in table.iter().filter(|(_, value)| !is_section(value)) {
+            let (path, key) = (below(path, key), name(key));
+            let comment = visible(&(self.comment)(&path)).to_string();
+            match value {
+                Value::Null if path.contains('[') => {}
+                Value::Null => self.out.push_str(&format!("# {key} is not set  # {comment}\n")),
+                value => self.out.push_str(&format!("{key} = {}  # {comment}\n", text(value))),
+            }
+        }
+        for (key, value) in table.iter().filter(|(_, value)| is_section(value)) {
+            let header = below(header, &name(key));
+            self.section(&below(path, key), &header, value);
+        }
     }
 }
 
@@ -58,7 +92,7 @@ fn name(key: &str) -> String {
     if bare { key.to_owned() } else { quoted(key) }
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => to_canonical(value),

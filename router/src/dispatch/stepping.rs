@@ -207,6 +207,8 @@ impl Execution {
             !permit.is_dry_run() && around.law.sources.contains_key(permit.adapter().adapter_id());
         if permit.effects() == Effects::External || asks {
             self.recorder.commit().await?;
+        } else {
+            self.recorder.store().refuse_displaced()?;
         }
         let run_id = &self.recorder.header().run_id;
         let mut call_id = String::with_capacity(run_id.len() + 4);

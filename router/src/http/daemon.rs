@@ -13,6 +13,7 @@ use crate::access::{Bearer, Scope};
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
+use crate::store::{Displacement, Rescue};
 
 /// Says that the process answers.
 pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
@@ -70,6 +71,9 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             answer.insert("streams", gauges.streams);
             answer.insert("adapters", gauges.adapters);
             answer.insert("tools", context.standing.tools.iter().count());
+            if let Some(displacement) = service.store().displacement() {
+                answer.insert("store", displaced(&displacement, context.bearer.may(Scope::Admin)));
+            }
             if let Some(reload) = service.last_reload() {
                 answer.insert("last_reload", reload.to_json(context.bearer.may(Scope::Admin)));
             }
@@ -77,6 +81,20 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             Ok(reply::json(StatusCode::OK, &answer.into()))
         })
         .await
+}
+
+/// Tells how the store was displaced; paths are for administrators.
+fn displaced(displacement: &Displacement, admin: bool) -> Object {
+    let mut answer = Object::new();
+    answer.insert("displaced", displacement.change.name());
+    answer.insert("rescue", displacement.rescue.name());
+    if admin {
+        answer.insert("file", displacement.path.display().to_string());
+        if let Rescue::Copied(copy) = &displacement.rescue {
+            answer.insert("copy", copy.display().to_string());
+        }
+    }
+    answer
 }
 
 fn you(context: &Context) -> Object {

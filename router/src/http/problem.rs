@@ -251,6 +251,10 @@ impl From<app::Error> for Problem {
             Some(run_id) => problem.with("run_id", run_id),
             None => problem,
         };
+        let problem = match error.steps() {
+            Some(steps) => problem.with("steps", steps),
+            None => problem,
+        };
         match error.outcome() {
             Some(outcome) => problem.with("run", outcome.to_json()),
             None => problem,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 /// What nobody used for this long is removed.
-const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
+pub(super) const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Writes a file so that it appears whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

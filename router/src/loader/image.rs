@@ -15,6 +15,7 @@ use rustix::fs::OFlags;
 use super::cache::{self, private_directory, remove_unused, write_whole};
 use super::elf;
 use super::error::{AdapterLoadError, Reason};
+use super::library_cache::{HeldLibrary, LibraryCache};
 use super::metadata::FactoryRecord;
 use crate::digest::Digest;
 
@@ -41,6 +42,9 @@ pub(super) struct Image {
     pub(super) copy: PathBuf,
     /// What tells that the copy has not been touched.
     copy_identity: String,
+    /// Keeps the copy in the cache as long as this is there.
+    #[serde(skip)]
+    _held: Option<HeldLibrary>,
 }
 
 impl Image {
@@ -51,8 +55,9 @@ impl Image {
         factory_ref: &str,
         path: &Path,
         pin: Option<Digest>,
-        cache_dir: &Path,
+        (cache_dir, cache_bytes): (&Path, u64),
     ) -> Result<Self, AdapterLoadError> {
+        let libraries = LibraryCache::new(cache_dir, cache_bytes);
         let unusable = |error: io::Error| {
             let shown = cache_dir.display();
             let message = format!("cannot keep a private copy in {shown}: {error}");
@@ -68,30 +73,37 @@ impl Image {
             cache_dir.join("known").join(name.to_string())
         });
         if let (None, Some(known)) = (pin, &known)
-            && let Some(image) = Self::recall(known, cache_dir)
+            && let Some(image) = Self::recall(known, cache_dir, (&libraries, path))
         {
             return Ok(image);
         }
         let bytes = source.read(pin)?;
         let records = elf::examine(factory_ref, &path.display().to_string(), &bytes.bytes)?;
-        let copy = bytes.private_copy(cache_dir).map_err(unusable)?;
+        let held = libraries.hold(bytes.digest, path);
+        let copy = bytes.private_copy(cache_dir, &libraries).map_err(unusable)?;
         let metadata = fs::symlink_metadata(&copy).map_err(unusable)?;
         let copy_identity = format!("{:?}", fields(&metadata));
         let (digest, size) = (bytes.digest, bytes.bytes.len());
-        let image = Self { digest, size, records, copy, copy_identity };
+        let image = Self { digest, size, records, copy, copy_identity, _held: held };
         if let Some(known) = known {
             image.remember(&known);
         }
         Ok(image)
     }
 
-    fn recall(known: &Path, cache_dir: &Path) -> Option<Self> {
+    fn recall(
+        known: &Path,
+        cache_dir: &Path,
+        (libraries, source): (&LibraryCache, &Path),
+    ) -> Option<Self> {
         let known_file = cache::open(known, MAX_KNOWN).ok()?;
         let mut image: Self = serde_json::from_reader(io::BufReader::new(known_file)).ok()?;
         image.copy = copy_path(cache_dir, image.digest);
         for directory in [known.parent()?, image.copy.parent()?] {
             private_directory(directory).ok()?;
         }
+        // Held before it is looked at, so that it stays.
+        image._held = libraries.hold(image.digest, source);
         let metadata = fs::symlink_metadata(&image.copy).ok()?;
         (format!("{:?}", fields(&metadata)) == image.copy_identity).then_some(image)
     }
@@ -217,15 +229,15 @@ struct Bytes {
 
 impl Bytes {
     /// Returns the private copy of these bytes, and makes it if there is none yet.
-    fn private_copy(&self, cache_dir: &Path) -> io::Result<PathBuf> {
+    fn private_copy(&self, cache_dir: &Path, libraries: &LibraryCache) -> io::Result<PathBuf> {
         let path = copy_path(cache_dir, self.digest);
         let directory = path.parent().unwrap_or(cache_dir);
         private_directory(directory)?;
         if self.is_copied_to(&path)? {
             return Ok(path);
         }
-        remove_unused(directory);
         write_whole(&path, &self.bytes, 0o500)?;
+        libraries.shrink();
         Ok(path)
     }
 
@@ -276,12 +288,13 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let cache = cache.path().join("made");
         let image = image(b"library");
-        let copy = image.private_copy(&cache).unwrap();
+        let libraries = LibraryCache::new(&cache, u64::MAX);
+        let copy = image.private_copy(&cache, &libraries).unwrap();
         assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o500);
         for damage in [&b"librarx"[..], b"lib", b"library and more"] {
             fs::remove_file(&copy).unwrap();
             fs::write(&copy, damage).unwrap();
-            assert_eq!(image.private_copy(&cache).unwrap(), copy);
+            assert_eq!(image.private_copy(&cache, &libraries).unwrap(), copy);
             assert_eq!(fs::read(&copy).unwrap(), b"library");
         }
         assert_eq!(fs::read_dir(copy.parent().unwrap()).unwrap().count(), 1, "no temporary left");

@@ -280,6 +280,9 @@ impl Handler {
         if let Some(run_id) = error.run_id() {
             data["run_id"] = run_id.into();
         }
+        if let Some(steps) = error.steps() {
+            data["steps"] = crate::json::Value::from(steps).to_serde();
+        }
         ErrorData::new(kind, self.scrubbed(&error.to_string()), Some(data))
     }
 

@@ -37,6 +37,8 @@ pub struct Gauges {
     pub ready: bool,
     /// Whether the daemon finishes its runs and stops.
     pub draining: bool,
+    /// Whether a file of the store was moved, removed or replaced.
+    pub store_displaced: bool,
     /// Memory of the process that is in RAM.
     pub resident_bytes: u64,
     /// File descriptors that are open.
@@ -74,6 +76,8 @@ impl Gauges {
         self.add_workers(&mut registry);
         add(&mut registry, "nexus_router_ready", None, u64::from(self.ready));
         add(&mut registry, "nexus_router_draining", None, u64::from(self.draining));
+        let displaced = u64::from(self.store_displaced);
+        add(&mut registry, "nexus_router_store_displaced", None, displaced);
         let (bytes, seconds) = (Some(Unit::Bytes), Some(Unit::Seconds));
         add(&mut registry, "nexus_router_resident_memory_bytes", bytes, self.resident_bytes);
         add(&mut registry, "nexus_router_open_files", None, self.open_files);

@@ -159,6 +159,12 @@ pub const METRICS: &[Metric] = &[
         &[],
         "1 if the daemon finishes its runs and stops, else 0",
     ),
+    row(
+        "nexus_router_store_displaced",
+        "gauge",
+        &[],
+        "1 if a file of the store was moved, removed or replaced and runs are refused, else 0",
+    ),
     row("nexus_router_resident_memory_bytes", "gauge", &[], "Memory of the process that is in RAM"),
     row("nexus_router_open_files", "gauge", &[], "File descriptors that are open"),
     row("nexus_router_start_time_seconds", "gauge", &[], "When the daemon was started, since 1970"),

@@ -16,6 +16,7 @@ const HOUR_MS: i64 = 3_600_000;
 impl Inner {
     /// Takes a place for a run.
     pub(super) fn enter(&self, submission: &Submission) -> Result<Place, Error> {
+        self.store.refuse_unusable()?;
         if self.store.is_full() {
             let problem = "it is in memory, and holds only runs that are under way or wait";
             return Err(store::Error::Full(problem.to_owned()).into());

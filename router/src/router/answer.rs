@@ -36,6 +36,9 @@ pub fn response(answer: &Result<Outcome, Error>) -> Value {
             if let Some(run_id) = error.run_id() {
                 shown.insert("run_id", run_id);
             }
+            if let Some(steps) = error.steps() {
+                shown.insert("steps", steps);
+            }
             response.insert("error", shown);
             Value::Object(response)
         }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::Refusal;
+use super::{Refusal, StepsDone};
 use crate::budget::Shortage;
 use crate::config::MISPLACED_HINT;
+use crate::json::Object;
 use crate::outcome::Outcome;
 use crate::share::ShareRefusal;
 use crate::{registry, request, store};
@@ -32,7 +33,10 @@ pub enum Error {
     #[error("nothing was recorded: {0}")]
     Store(store::Error),
     /// The store failed in the middle of the run.
-    #[error("run {run_id} could not be recorded to its end: {cause}")]
+    #[error(
+        "run {run_id} could not be recorded to its end: {cause}; steps: {}",
+        StepsDone::of(outcome)
+    )]
     Unrecorded {
         /// The run.
         run_id: String,
@@ -129,6 +133,15 @@ impl Error {
         }
     }
 
+    /// Returns the steps of a run that could not be recorded to its end, by what is known of each.
+    #[must_use]
+    pub fn steps(&self) -> Option<Object> {
+        match self {
+            Self::Unrecorded { outcome, .. } => Some(StepsDone::of(outcome).to_json()),
+            _ => None,
+        }
+    }
+
     /// Returns the remedy.
     #[must_use]
     pub fn hint(&self) -> String {
@@ -136,7 +149,16 @@ impl Error {
             Self::Request(error) => error.hint(),
             Self::Registry(error) => error.hint(),
             Self::Misplaced { .. } => MISPLACED_HINT.to_owned(),
-            Self::Store(error) | Self::Unrecorded { cause: error, .. } => error.hint().into_owned(),
+            Self::Store(error) => error.hint().into_owned(),
+            Self::Unrecorded { cause, outcome, run_id } => {
+                let rest = match StepsDone::of(outcome).has_calls() {
+                    true => format!(
+                        "look at run {run_id} before anything is sent again: a part of it was carried out"
+                    ),
+                    false => "nothing was called: the request can be sent again".to_owned(),
+                };
+                format!("{}; {rest}", cause.hint())
+            }
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } | Self::Memory(_) => "send the request again later".to_owned(),

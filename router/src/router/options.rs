@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::budget::MemoryBudget;
 use crate::caller::CallerCheck;
 use crate::clock::Clock;
+use crate::config::RunLimits;
 use crate::desk::Desks;
 use crate::evidence::Keeper;
 use crate::gate::Witness;
@@ -16,10 +17,6 @@ use crate::policy::Law;
 use crate::secret::Secrets;
 use crate::share::ShareLimits;
 
-/// Runs that may be under way at once, by default.
-const RUNS_IN_FLIGHT: usize = 16_384;
-/// Bytes of the record of one run, by default.
-const RUN_RECORD_BYTES: usize = 64 * 1024 * 1024;
 /// How a router works.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -59,11 +56,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let limits = RunLimits::default();
         Self {
-            runs_in_flight: RUNS_IN_FLIGHT,
-            run_record_bytes: RUN_RECORD_BYTES,
+            runs_in_flight: limits.runs_in_flight,
+            run_record_bytes: limits.run_record_bytes,
             memory: MemoryBudget::default(),
-            shares: ShareLimits::default(),
+            shares: limits.shares(),
             calls: CallLimits::default(),
             adapter_calls: BTreeMap::new(),
             secrets: Secrets::empty(),

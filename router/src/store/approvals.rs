@@ -200,7 +200,7 @@ impl Store {
             Some(owner) => owner.identity.owner_id.clone(),
             None => return Err(Error::ReadOnly),
         };
-        self.writer()?.change(move |connection| decide(connection, &heir, ballot))?
+        self.writer()?.change(move |connection| decide(connection, &heir, ballot))
     }
 
     fn read_approvals<T: Default + Send + 'static>(

@@ -39,7 +39,7 @@ impl Store {
     /// # Errors
     /// When the store cannot be written.
     pub fn append_audit(&self, entries: Vec<AuditEntry>) -> Result<(), Error> {
-        self.writer()?.job(move |connection| append(connection, entries))?
+        self.writer()?.write(move |connection| append(connection, entries))
     }
 
     /// Returns lines of the audit log, in order, beginning after the one with the number `after`.

@@ -42,6 +42,8 @@ pub(super) enum Purpose {
     Keep,
     /// It takes the place of a store, and gets an identity of its own.
     Use,
+    /// It is what this process saved of a displaced store: the same in everything but its identity.
+    Rescue,
 }
 
 /// Copies to a file beside the target, and gives it its name when it is whole.
@@ -68,6 +70,7 @@ fn copy_to(
     purpose: Purpose,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    open::make_private(part);
     let mut copy = Connection::open(part).map_err(|error| Error::opening(part, &error))?;
     {
         let _moment = moment(source)?;
@@ -90,7 +93,9 @@ fn copy_to(
     if said != "ok" {
         return Err(Error::Damaged(said));
     }
-    if let Ok(Layout::Ours(1..=schema::VERSION)) = schema::layout(&copy) {
+    if purpose == Purpose::Rescue {
+        file_identity::bind_copy(&mut copy, part, "store.rescued")?;
+    } else if let Ok(Layout::Ours(1..=schema::VERSION)) = schema::layout(&copy) {
         // They carry out the runs of the store, and not those of its copy.
         copy.execute_batch(&format!(
             "UPDATE runs SET owner = {COPIED} WHERE status = 'RUNNING' AND owner IS NOT NULL; \
@@ -98,7 +103,7 @@ fn copy_to(
         ))?;
         held_arguments::remove_from_copy(&copy)?;
         if purpose == Purpose::Use {
-            file_identity::bind_restored(&mut copy, part)?;
+            file_identity::bind_copy(&mut copy, part, "store.restored")?;
         }
     }
     // A copy is one file; the WAL comes back when it is opened for writing.
@@ -217,7 +222,7 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Makes the names in a directory durable.
-fn sync_directory(file: &Path) -> Result<(), Error> {
+pub(super) fn sync_directory(file: &Path) -> Result<(), Error> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     std::fs::File::open(directory)

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::error::CORRUPT_STRUCTURE;
 use super::record::{Header, Status};
 use super::schema::{self, Layout, POSITION_BITS};
 use super::{Error, Store, approvals, audit, held_arguments, reader, run_records, visible};
@@ -99,6 +100,53 @@ impl Store {
             let looked_at = run_records::check(connection, &mut health);
             health.told(None, looked_at)?;
             Ok(health)
+        })
+    }
+}
+
+/// Files up to this size are examined before a daemon starts; larger ones meanwhile.
+const EXAMINED_AT_START: i64 = 16 * 1024 * 1024;
+
+/// Larger files are not examined at all without `store check`.
+const EXAMINED: i64 = 1024 * 1024 * 1024;
+
+impl Store {
+    /// Refuses a file whose structure is damaged. A large file is examined by a thread of its own, which marks the store as
+    /// damaged; one of more than a gibibyte is not examined.
+    ///
+    /// # Errors
+    /// When the file is damaged, or cannot be read.
+    pub fn refuse_damaged(&self) -> Result<(), Error> {
+        if self.path().is_none() {
+            return Ok(());
+        }
+        let size = self.read(|connection| {
+            let pragma = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+            Ok(pragma("PRAGMA page_count")?.saturating_mul(pragma("PRAGMA page_size")?))
+        })?;
+        match size {
+            ..=EXAMINED_AT_START => self.examine(),
+            ..=EXAMINED => {
+                let store = self.clone();
+                let examine = move || drop(store.examine());
+                let thread = std::thread::Builder::new().name("store-check".to_owned());
+                if let Err(error) = thread.spawn(examine) {
+                    tracing::warn!(%error, "cannot examine the store");
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn examine(&self) -> Result<(), Error> {
+        self.read(|connection| {
+            let said: String =
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            match said.as_str() {
+                "ok" => Ok(()),
+                problem => Err(Error::Damaged(format!("{CORRUPT_STRUCTURE}: {problem}"))),
+            }
         })
     }
 }

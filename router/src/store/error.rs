@@ -3,7 +3,11 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::files::{Displacement, Rescue};
 use crate::shell::quoted;
+
+/// Begins the text about a file whose structure is damaged.
+pub(super) const CORRUPT_STRUCTURE: &str = "the structure of the file is damaged";
 
 /// Why a store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -106,6 +110,9 @@ pub enum Error {
     /// The store is being closed.
     #[error("the store is closed")]
     Closed,
+    /// A file of the store was moved, removed or replaced while the store was open.
+    #[error("the store was displaced: {0}")]
+    Displaced(Box<Displacement>),
 }
 
 impl Error {
@@ -145,7 +152,7 @@ impl Error {
         (
             "STORE_FULL",
             "There is no room on the store's disk.",
-            "make room; nothing that was acknowledged is lost, and what was not can be sent again",
+            "make room on the disk; nothing that was acknowledged is lost",
         ),
         (
             "STORE_DISK_FAILED",
@@ -196,6 +203,12 @@ impl Error {
             "restore the former key, or name the configuration that sets store.key; to continue with this key, run \
              `nexus-router store adopt --without-key --db FILE`: runs that hold arguments then fail",
         ),
+        (
+            "STORE_DISPLACED",
+            "A file of the store, or its directory, was moved, removed or replaced while the store was open. Runs are refused \
+             before anything is called.",
+            "put back what was moved, or restart the daemon; its log says where everything is that it acknowledged",
+        ),
     ];
 
     const fn row(&self) -> usize {
@@ -219,6 +232,7 @@ impl Error {
             Self::KeyUnusable(_) => 16,
             Self::KeyMissing { .. } => 17,
             Self::KeyWrong { .. } => 18,
+            Self::Displaced(_) => 19,
         }
     }
 
@@ -236,13 +250,29 @@ impl Error {
             Self::Moved(path) | Self::KeyMissing { path, .. } | Self::KeyWrong { path, .. } => {
                 hint.replace("FILE", &quoted(&path.display().to_string())).into()
             }
+            Self::Displaced(displacement) => match &displacement.rescue {
+                Rescue::Pending => hint.into(),
+                Rescue::InPlace => "put back what was moved, or restart the daemon; everything that it acknowledged is in \
+                                    the file of the store"
+                    .into(),
+                Rescue::Copied(copy) => {
+                    let copy = quoted(&copy.display().to_string());
+                    format!("restart the daemon; everything that it acknowledged is in {copy}").into()
+                }
+            },
             _ => hint.into(),
         }
     }
 
     /// Says whether the same may succeed later.
     pub(crate) const fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::Full(_) | Self::Disk(_))
+        matches!(self, Self::Busy | Self::Full(_) | Self::Disk(_) | Self::Displaced(_))
+    }
+
+    /// Returns whether SQLite found the file itself damaged, and not only something that is recorded in it.
+    pub(super) fn is_corruption(&self) -> bool {
+        let texts = ["malformed", "not a database", CORRUPT_STRUCTURE];
+        matches!(self, Self::Damaged(text) if texts.iter().any(|part| text.contains(part)))
     }
 
     pub(super) fn opening(path: &Path, error: &rusqlite::Error) -> Self {

@@ -158,7 +158,7 @@ impl Store {
     /// When the store cannot be written.
     pub(crate) fn remove_held_answers(&self, run_id: &str) -> Result<(), Error> {
         let run_id = run_id.to_owned();
-        self.writer()?.job(move |connection| remove(connection, &run_id))?
+        self.writer()?.write(move |connection| remove(connection, &run_id))
     }
 
     /// Removes held answers whose time is over.
@@ -166,7 +166,7 @@ impl Store {
     /// # Errors
     /// When the store cannot be written.
     pub(crate) fn remove_expired_answers(&self, now: Timestamp) -> Result<(), Error> {
-        self.writer()?.job(move |connection| remove_expired(connection, now))?
+        self.writer()?.write(move |connection| remove_expired(connection, now))
     }
 }
 

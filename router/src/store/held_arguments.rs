@@ -293,11 +293,11 @@ impl Store {
     /// When the store cannot be written.
     pub(crate) fn remove_held_plan(&self, run_id: &str) -> Result<(), Error> {
         let run_id = run_id.to_owned();
-        self.writer()?.job(move |connection| {
+        self.writer()?.write(move |connection| {
             let sql = "SELECT run_no FROM runs WHERE run_id = ?1 AND status != 'RUNNING'";
             let run_no = connection.prepare_cached(sql)?.query_row([run_id], |row| row.get(0));
             run_no.optional()?.map_or(Ok(()), |run_no| remove(connection, run_no))
-        })?
+        })
     }
 
     /// Removes held arguments that expired or whose run is over.
@@ -305,6 +305,6 @@ impl Store {
     /// # Errors
     /// When the store cannot be written.
     pub(crate) fn remove_leftover_arguments(&self, now: Timestamp) -> Result<(), Error> {
-        self.writer()?.job(move |connection| remove_leftover(connection, now))?
+        self.writer()?.write(move |connection| remove_leftover(connection, now))
     }
 }

@@ -108,8 +108,8 @@ pub(super) fn refuse_running_owners(connection: &Connection, path: &Path) -> Res
     }
 }
 
-/// Binds a copy that `store restore` puts in the place of a store, and records that.
-pub(super) fn bind_restored(connection: &mut Connection, path: &Path) -> Result<(), Error> {
+/// Binds a copy that is put in the place of a store, and records that under `kind`.
+pub(super) fn bind_copy(connection: &mut Connection, path: &Path, kind: &str) -> Result<(), Error> {
     if !schema::has_callers(connection)? {
         // It is bound when it is brought to the present version.
         return Ok(());
@@ -118,7 +118,7 @@ pub(super) fn bind_restored(connection: &mut Connection, path: &Path) -> Result<
     let previous_id = recorded(&transaction)?.map(|(id, _)| id);
     let store_id = bind(&transaction, path)?;
     let adoption = Adoption { store_id: Some(store_id), previous_id, moved: true };
-    record(&transaction, "store.restored", &adoption)?;
+    record(&transaction, kind, &adoption)?;
     Ok(transaction.commit()?)
 }
 

@@ -66,7 +66,7 @@ impl Store {
         if new.progress.events > MAX_EVENTS {
             return Err(Error::TooManyEvents);
         }
-        self.writer()?.job(move |connection| {
+        self.writer()?.write(move |connection| {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut counts = Counts::default();
@@ -84,7 +84,7 @@ impl Store {
             counts.write(&transaction)?;
             transaction.commit()?;
             Ok(Imported::Stored(replaced))
-        })?
+        })
     }
 }
 

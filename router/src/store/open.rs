@@ -16,7 +16,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// Makes an empty file that only its owner can read, where there is none: runs are nobody else's business.
 /// SQLite takes it for a new store, and says what is wrong where this fails.
-fn make_private(path: &Path) {
+pub(super) fn make_private(path: &Path) {
     use std::os::unix::fs::OpenOptionsExt as _;
     drop(std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
 }

@@ -26,8 +26,7 @@ impl Store {
             return Ok(Vec::new());
         };
         let heir = owner.identity.owner_id.clone();
-        self.writer()?
-            .job(move |connection| owner::adopt_orphans(connection, &path, &heir, None))?
+        self.writer()?.write(move |connection| owner::adopt_orphans(connection, &path, &heir, None))
     }
 
     /// Takes over a run if its owner is gone.
@@ -39,9 +38,9 @@ impl Store {
             return Ok(None);
         };
         let (heir, run_id) = (owner.identity.owner_id.clone(), run_id.to_owned());
-        let adopted = self.writer()?.job(move |connection| {
+        let adopted = self.writer()?.write(move |connection| {
             owner::adopt_orphans(connection, &path, &heir, Some(&run_id))
-        })??;
+        })?;
         Ok(adopted.into_iter().next())
     }
 

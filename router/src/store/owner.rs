@@ -65,6 +65,11 @@ impl Owner {
         let lock = lock(&directory, &file).map_err(failed)?;
         Ok(Self { identity, lock: Some((file, lock)) })
     }
+
+    /// Returns the file that is locked while this process is an owner.
+    pub(super) const fn lock(&self) -> Option<&(PathBuf, File)> {
+        self.lock.as_ref()
+    }
 }
 
 /// Makes a file that this process alone has locked.

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::Error;
-use super::writer::Unwritten;
+use super::writer::{PendingAppend, Unwritten};
 
 /// Promise that events will be durable.
 #[derive(Debug)]
@@ -28,5 +28,28 @@ impl Receipt {
     pub async fn durable(self) -> Result<(), Unwritten> {
         let Some(answer) = self.0 else { return Ok(()) };
         answer.await.unwrap_or(Err(Unwritten { error: Error::Closed, append: None }))
+    }
+}
+
+/// Result of a commit.
+pub(super) enum CommitResult {
+    /// The commit is durable.
+    Durable,
+    /// The commit went into files that are no longer where the next process looks for them. It is not acknowledged, and not
+    /// written again if the files come back.
+    Displaced(Error),
+}
+
+impl CommitResult {
+    /// Tells everybody who waits for one of the appends.
+    pub(super) fn tell(self, all: Vec<PendingAppend>) {
+        for done in all.into_iter().filter_map(|(_, done)| done) {
+            let answer = match &self {
+                Self::Durable => Ok(()),
+                Self::Displaced(error) => Err(Unwritten { error: error.clone(), append: None }),
+            };
+            // Whoever gave up waiting does not want to know.
+            drop(done.send(answer));
+        }
     }
 }

@@ -17,7 +17,7 @@ impl Store {
     /// When the store cannot be written, or has a record of this id.
     pub fn append_run_record(&self, record: &mapping::RunRecord) -> Result<u64, Error> {
         let (record_id, line) = (record.run_id().to_owned(), record.text());
-        self.writer()?.job(move |connection| append(connection, &record_id, &line))?
+        self.writer()?.write(move |connection| append(connection, &record_id, &line))
     }
 
     /// Returns run records with their numbers, in order, beginning after the one with the number `after`.

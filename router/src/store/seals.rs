@@ -102,7 +102,7 @@ impl Store {
     /// # Errors
     /// When the store cannot be written.
     pub fn keep_seals(&self, seals: Vec<(i64, RunSeal)>) -> Result<(), Error> {
-        self.writer()?.job(move |connection| keep(connection, &seals))?
+        self.writer()?.write(move |connection| keep(connection, &seals))
     }
 
     /// Returns the seal of a run.

@@ -1,7 +1,7 @@
 //! The one thread that writes: it commits together what arrives together.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, Thread};
@@ -11,14 +11,15 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
 use super::appending::append_one;
-use super::gathered::Gathered;
+use super::counters::{Counters, Work};
+use super::files::StoreFiles;
 use super::large_appends::LargeAppends;
 use super::memory_limit::MemoryLimit;
-use super::receipt::Receipt;
-use super::record::{Append, Status, Ticket};
+use super::receipt::{CommitResult, Receipt};
+use super::record::{Append, Ticket};
 use super::rows::{Counts, Inserts};
 use super::schema::MAX_EVENTS;
-use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES, rescue};
 use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
@@ -27,12 +28,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// After so long nobody knows whether writing would still fail; it has to be tried.
 const DOUBT: Duration = Duration::from_secs(5);
 
-/// How long the writer of a store in memory lets appends gather that nobody waits for: many in one transaction cost
-/// far less, and whoever reads is not kept waiting by it.
-const GATHERING: Duration = Duration::from_millis(20);
-
-/// The same while somebody waits to be told of commits.
-const GATHERING_WATCHED: Duration = Duration::from_millis(2);
+/// How often the files of a store that nobody uses are looked at.
+const WATCH: Duration = Duration::from_millis(500);
 
 /// Bytes that a row of a run takes besides its events.
 const RUN_BYTES: usize = 512;
@@ -58,59 +55,6 @@ enum Message {
     Stop,
 }
 
-/// How often the disk was asked, and for how much.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Transactions that were committed.
-    pub commits: u64,
-    /// Appends that were in them.
-    pub appends: u64,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    commits: AtomicU64,
-    appends: AtomicU64,
-    /// When a commit failed since the last good one, and not because of what was in it.
-    failed: Mutex<Option<Instant>>,
-    /// Tells that there was a commit.
-    committed: watch::Sender<()>,
-    /// Is told the number of every run that is over and durable.
-    ended: Mutex<Option<Sender<i64>>>,
-    /// Appends that nobody waits for, and that are not written yet.
-    gathered: Gathered,
-}
-
-impl Counters {
-    /// Takes note of a commit that succeeded, or failed; what changes is logged once.
-    fn note(&self, error: Option<&Error>) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        match (error, failed.is_some()) {
-            (Some(error), false) => tracing::error!(%error, "the store cannot be written"),
-            (None, true) => tracing::info!("the store can be written again"),
-            _ => {}
-        }
-        *failed = error.map(|_| Instant::now());
-    }
-
-    /// Says for how long appends are gathered that nobody waits for.
-    fn gathering(&self) -> Duration {
-        if self.committed.receiver_count() > 0 { GATHERING_WATCHED } else { GATHERING }
-    }
-
-    /// Tells which runs are over.
-    fn tell_ended(&self, all: &[PendingAppend]) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sender) = &*ended else { return };
-        let over = all.iter().filter(|(append, _)| append.progress.status != Status::Running);
-        let mut numbers = over.map(|(append, _)| append.ticket.0.load(Ordering::Acquire));
-        if numbers.any(|run_no| sender.send(run_no).is_err()) {
-            // Nobody wants to know any more.
-            *ended = None;
-        }
-    }
-}
-
 /// The handle of the writing thread.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -122,6 +66,8 @@ pub(super) struct Writer {
     rouse: Thread,
     /// Whether a store in memory has no room for new runs.
     is_full: Option<Arc<AtomicBool>>,
+    /// The files of the store, unless it is in memory.
+    files: Option<Arc<StoreFiles>>,
 }
 
 impl Writer {
@@ -130,6 +76,7 @@ impl Writer {
         connection: Connection,
         owner_no: i64,
         (metrics, limit): (Metrics, Option<MemoryLimit>),
+        files: Option<Arc<StoreFiles>>,
     ) -> Result<Self, Error> {
         let (messages, inbox) = channel();
         let counters = Arc::new(Counters::default());
@@ -140,6 +87,7 @@ impl Writer {
             counters: Arc::clone(&counters),
             metrics,
             limit,
+            files: files.clone(),
             owed: Vec::new(),
         };
         let desk = Arc::new(Mutex::new(desk));
@@ -152,7 +100,7 @@ impl Writer {
         };
         let rouse = thread.thread().clone();
         let thread = Mutex::new(Some(thread));
-        Ok(Self { messages, desk, counters, thread, rouse, is_full })
+        Ok(Self { messages, desk, counters, thread, rouse, is_full, files })
     }
 
     /// Hands a message over to the thread, which looks at it at once.
@@ -214,13 +162,27 @@ impl Writer {
         answered.recv().map_err(|_| Error::Closed)
     }
 
+    /// Runs a job that writes. It counts only if the files of the store are in place before and after.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let files = self.files.clone();
+        self.job(move |connection| {
+            let check = || files.as_ref().map_or(Ok(()), |files| files.check());
+            check()?;
+            let done = job(connection)?;
+            check().map(|()| done)
+        })?
+    }
+
     /// Runs a job that appends events, and tells those who wait for some.
     pub(super) fn change<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Connection) -> T + Send + 'static,
+        job: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let counters = Arc::clone(&self.counters);
-        self.job(move |connection| {
+        self.write(move |connection| {
             let done = job(connection);
             counters.committed.send_replace(());
             done
@@ -242,6 +204,16 @@ impl Writer {
     /// Returns whether a store in memory has no room for new runs.
     pub(super) fn is_full(&self) -> bool {
         self.is_full.as_ref().is_some_and(|is_full| is_full.load(Ordering::Relaxed))
+    }
+
+    /// Returns how SQLite found the file damaged.
+    pub(super) fn damage(&self) -> Option<&str> {
+        self.counters.damage.get().map(String::as_str)
+    }
+
+    /// Takes note of a damaged file.
+    pub(super) fn note_damage(&self, error: &Error) {
+        self.counters.note_damage(error);
     }
 
     pub(super) fn committed(&self) -> watch::Receiver<()> {
@@ -288,6 +260,8 @@ struct Desk {
     metrics: Metrics,
     /// The limit of a store in memory.
     limit: Option<MemoryLimit>,
+    /// The files of the store, unless it is in memory.
+    files: Option<Arc<StoreFiles>>,
     /// Appends nobody waits for any more, and which must not be lost.
     owed: Vec<Append>,
 }
@@ -302,7 +276,7 @@ fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
 fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
     let (mut next, mut large) = (None, LargeAppends::default());
     loop {
-        let owes = !lock(desk).owed.is_empty();
+        let (owes, watches) = lock(desk).keep_safe();
         let received = match next.take() {
             Some(message) => Ok(message),
             None if !large.is_empty() => inbox.try_recv().map_err(|error| match error {
@@ -310,6 +284,7 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
                 TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
             }),
             None if owes => inbox.recv_timeout(RETRY),
+            None if watches => inbox.recv_timeout(WATCH),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let message = match received {
@@ -381,6 +356,26 @@ fn fill(
 }
 
 impl Desk {
+    /// Looks at the files, and saves what a displaced store acknowledged. Returns whether appends are owed, and whether the
+    /// files are to be looked at again.
+    fn keep_safe(&mut self) -> (bool, bool) {
+        if let Some(files) = &self.files
+            && files.check_recent().is_err()
+            && let Some(displacement) = files.pending()
+        {
+            let rescued = rescue::rescue(&mut self.connection, files, &displacement);
+            rescue::log(&rescued);
+            if let Ok(rescue) = rescued {
+                files.note_rescue(rescue);
+            }
+        }
+        (!self.owed.is_empty(), self.files.is_some())
+    }
+
+    fn check_files(&self) -> Result<(), Error> {
+        self.files.as_ref().map_or(Ok(()), |files| files.check())
+    }
+
     /// Commits appends that were handed over, each large one by itself.
     fn commit_all(&mut self, large: &mut LargeAppends) {
         while let Some(pending) = large.pop() {
@@ -406,21 +401,15 @@ impl Desk {
             return;
         }
         match self.together(&all) {
-            Ok(()) => {
-                for (_, done) in all {
-                    done.into_iter().for_each(|done| tell(done, Ok(())));
-                }
-            }
+            Ok(written) => written.tell(all),
             Err(error) if error.is_passing() || all.len() == 1 => self.refuse(all, &error),
             // One of them is at fault; alone, each gets its own answer.
             Err(_) => {
                 for one in all {
-                    let alone = [one];
-                    let answer = self.together(&alone);
-                    let [(append, done)] = alone;
-                    match answer {
-                        Ok(()) => done.into_iter().for_each(|done| tell(done, Ok(()))),
-                        Err(error) => self.refuse(vec![(append, done)], &error),
+                    let alone = vec![one];
+                    match self.together(&alone) {
+                        Ok(written) => written.tell(alone),
+                        Err(error) => self.refuse(alone, &error),
                     }
                 }
             }
@@ -443,7 +432,7 @@ impl Desk {
         }
     }
 
-    fn together(&mut self, all: &[PendingAppend]) -> Result<(), Error> {
+    fn together(&mut self, all: &[PendingAppend]) -> Result<CommitResult, Error> {
         let mut begun = Vec::new();
         let committed = self.transact(all, &mut begun);
         if let Err(error) = &committed {
@@ -459,8 +448,13 @@ impl Desk {
         committed
     }
 
-    fn transact(&mut self, all: &[PendingAppend], begun: &mut Vec<Ticket>) -> Result<(), Error> {
+    fn transact(
+        &mut self,
+        all: &[PendingAppend],
+        begun: &mut Vec<Ticket>,
+    ) -> Result<CommitResult, Error> {
         let (owner_no, since) = (self.owner_no, Instant::now());
+        self.check_files()?;
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut counts = Counts::default();
@@ -471,6 +465,11 @@ impl Desk {
         drop(inserts);
         counts.write(&transaction)?;
         transaction.commit()?;
+        if let Err(error) = self.check_files() {
+            self.metrics.commit_failed();
+            self.counters.note(Some(&error));
+            return Ok(CommitResult::Displaced(error));
+        }
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.appends.fetch_add(all.len() as u64, Ordering::Relaxed);
         self.counters.note(None);
@@ -483,7 +482,7 @@ impl Desk {
         if let Some(limit) = &mut self.limit {
             limit.note(&mut self.connection, bytes + all.len() * RUN_BYTES);
         }
-        Ok(())
+        Ok(CommitResult::Durable)
     }
 }
 

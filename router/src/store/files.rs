@@ -1,0 +1,314 @@
+//! Files of an open store: detects that one was moved, removed or replaced while it was open.
+//!
+//! SQLite goes on writing into files that have lost their names, and what it writes there is gone with the process. So the
+//! writer compares the files behind the paths with those that it opened, before each commit and once more before it
+//! acknowledges the commit. The files are held as paths (`O_PATH`): to open and close them otherwise would drop the locks
+//! that SQLite holds on them.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, Stat};
+
+use super::Error;
+use super::backup::beside;
+
+/// A check of this age is good enough where no commit is acknowledged.
+const RECENT: Duration = Duration::from_millis(1);
+
+/// Displacement of a store: the first file that is not behind its path, and what became of its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Displacement {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The change.
+    pub change: FileChange,
+    /// The state of what was acknowledged.
+    pub rescue: Rescue,
+}
+
+/// Change of a file of an open store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileChange {
+    /// The file has no name any more.
+    Removed,
+    /// The file, or its directory, has another name.
+    Moved,
+    /// Another file has its name.
+    Replaced,
+    /// The path cannot be looked up.
+    Unreachable,
+}
+
+impl FileChange {
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Moved => "moved",
+            Self::Replaced => "replaced",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// State of what a displaced store acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Rescue {
+    /// It is in files that may be gone with the process.
+    #[default]
+    Pending,
+    /// All of it is in the file of the store.
+    InPlace,
+    /// All of it is in a copy.
+    Copied(PathBuf),
+}
+
+impl Rescue {
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InPlace => "in_place",
+            Self::Copied(_) => "copied",
+        }
+    }
+}
+
+impl std::fmt::Display for Displacement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.display();
+        match self.change {
+            FileChange::Unreachable => write!(f, "{path} cannot be reached")?,
+            change => write!(f, "{path} was {}", change.name())?,
+        }
+        f.write_str(" while the store was open")
+    }
+}
+
+impl Displacement {
+    /// Returns the state for people, without paths.
+    #[must_use]
+    pub const fn summary(&self) -> &'static str {
+        match self.rescue {
+            Rescue::Pending => {
+                "STORE_DISPLACED: a file of the store was moved, removed or replaced; what was acknowledged is not safe yet"
+            }
+            Rescue::InPlace | Rescue::Copied(_) => {
+                "STORE_DISPLACED: a file of the store was moved, removed or replaced; what was acknowledged is safe; put \
+                 the files back or restart the daemon"
+            }
+        }
+    }
+}
+
+/// A file that the store has open.
+#[derive(Debug)]
+struct OpenedFile {
+    path: PathBuf,
+    opened: OwnedFd,
+    identity: (u64, u64),
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+impl OpenedFile {
+    fn open(path: PathBuf) -> Result<Self, Error> {
+        let failed = |errno: rustix::io::Errno| Error::Unopenable {
+            path: path.clone(),
+            message: std::io::Error::from(errno).to_string(),
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
+        let identity = identity(&rustix::fs::fstat(&opened).map_err(failed)?);
+        Ok(Self { path, opened, identity })
+    }
+
+    /// Returns whether the file has any name.
+    fn has_name(&self) -> bool {
+        rustix::fs::fstat(&self.opened).is_ok_and(|stat| stat.st_nlink > 0)
+    }
+
+    fn change(&self) -> Option<FileChange> {
+        use rustix::io::Errno;
+        match rustix::fs::stat(&self.path) {
+            Ok(stat) if identity(&stat) == self.identity => None,
+            _ if !self.has_name() => Some(FileChange::Removed),
+            Ok(_) => Some(FileChange::Replaced),
+            Err(Errno::NOENT | Errno::NOTDIR) => Some(FileChange::Moved),
+            Err(_) => Some(FileChange::Unreachable),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    displacement: Option<Displacement>,
+    /// The files must not be used again, even if they come back.
+    is_final: bool,
+}
+
+/// The files that a store has open.
+#[derive(Debug)]
+pub(super) struct StoreFiles {
+    main: OpenedFile,
+    wal: OpenedFile,
+    /// The shared index of the WAL, and the lock of the owner.
+    others: Vec<OpenedFile>,
+    is_displaced: AtomicBool,
+    state: Mutex<State>,
+    begun: Instant,
+    /// Nanoseconds from the beginning to the last check that found nothing.
+    checked: AtomicU64,
+}
+
+impl StoreFiles {
+    /// Takes note of the files of a store that was just opened, its WAL included.
+    pub(super) fn open(path: &Path, owner_lock: Option<&(PathBuf, File)>) -> Result<Self, Error> {
+        let mut others = vec![OpenedFile::open(beside(path, "-shm"))?];
+        if let Some((path, _)) = owner_lock {
+            others.push(OpenedFile::open(path.clone())?);
+        }
+        Ok(Self {
+            main: OpenedFile::open(path.to_owned())?,
+            wal: OpenedFile::open(beside(path, "-wal"))?,
+            others,
+            is_displaced: AtomicBool::new(false),
+            state: Mutex::default(),
+            begun: Instant::now(),
+            checked: AtomicU64::new(0),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares all files with their paths.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let changed = self.changed();
+        if changed.is_none() && !self.is_displaced.load(Ordering::Acquire) {
+            let age = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.checked.store(age, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.note(changed)
+    }
+
+    /// The same, unless that was done within the last moment.
+    pub(super) fn check_recent(&self) -> Result<(), Error> {
+        let checked = Duration::from_nanos(self.checked.load(Ordering::Relaxed));
+        let is_recent = self.begun.elapsed().saturating_sub(checked) < RECENT;
+        if is_recent && !self.is_displaced.load(Ordering::Acquire) { Ok(()) } else { self.check() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &OpenedFile> {
+        [&self.main, &self.wal].into_iter().chain(&self.others)
+    }
+
+    fn changed(&self) -> Option<(&OpenedFile, FileChange)> {
+        self.all().find_map(|file| Some((file, file.change()?)))
+    }
+
+    /// Takes note of a change, or that there is none any more.
+    fn note(&self, changed: Option<(&OpenedFile, FileChange)>) -> Result<(), Error> {
+        let mut state = self.state();
+        match (changed, &state.displacement) {
+            (None, Some(_)) if !state.is_final => {
+                tracing::warn!(store = %self.main.path.display(), "the files of the store are back");
+                *state = State::default();
+                self.is_displaced.store(false, Ordering::Release);
+                Ok(())
+            }
+            (_, Some(displacement)) => {
+                let error = Err(Error::Displaced(Box::new(displacement.clone())));
+                state.is_final |= self.is_lost();
+                error
+            }
+            (Some((file, change)), None) => {
+                let (path, rescue) = (file.path.clone(), Rescue::Pending);
+                let displacement = Displacement { path, change, rescue };
+                state.is_final = self.is_lost();
+                state.displacement = Some(displacement.clone());
+                self.is_displaced.store(true, Ordering::Release);
+                let error = Error::Displaced(Box::new(displacement));
+                tracing::error!(code = error.code(), "{error}; runs are refused");
+                Err(error)
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Returns whether the files must not be used again: one has no name, or a part is gone from a store that is in its
+    /// place, so that another process may have begun without it.
+    fn is_lost(&self) -> bool {
+        let parts = || std::iter::once(&self.wal).chain(&self.others);
+        // The directory may be renamed between two looks, so the last one is at the main file.
+        !self.all().all(OpenedFile::has_name)
+            || (parts().any(|file| file.change().is_some()) && self.main.change().is_none())
+    }
+
+    /// Returns the displacement that was found last.
+    pub(super) fn displacement(&self) -> Option<Displacement> {
+        if !self.is_displaced.load(Ordering::Acquire) {
+            return None;
+        }
+        self.state().displacement.clone()
+    }
+
+    /// Returns the displacement if what was acknowledged is not safe yet.
+    pub(super) fn pending(&self) -> Option<Displacement> {
+        self.displacement().filter(|it| it.rescue == Rescue::Pending)
+    }
+
+    /// Takes note that what was acknowledged is safe.
+    pub(super) fn note_rescue(&self, rescue: Rescue) {
+        if let Some(displacement) = &mut self.state().displacement {
+            displacement.rescue = rescue;
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.main.path
+    }
+
+    /// Returns whether the file of the store has any name.
+    pub(super) fn has_main(&self) -> bool {
+        self.main.has_name()
+    }
+
+    /// Returns whether the file of the store and its WAL have their names.
+    pub(super) fn is_log_in_place(&self) -> bool {
+        self.main.change().is_none() && self.wal.change().is_none()
+    }
+
+    /// Returns whether no other process can have written a WAL: nobody made another index, and a new WAL is empty.
+    pub(super) fn is_log_unused(&self) -> bool {
+        let index = self.others.first().and_then(OpenedFile::change);
+        let wal = match rustix::fs::stat(&self.wal.path) {
+            Ok(stat) => identity(&stat) == self.wal.identity || stat.st_size == 0,
+            Err(_) => true,
+        };
+        wal && index != Some(FileChange::Replaced)
+    }
+
+    /// Removes the names of the WAL and of its index as far as they are those of this store.
+    pub(super) fn remove_log_names(&self) {
+        for file in std::iter::once(&self.wal).chain(self.others.first()) {
+            if file.change().is_none() {
+                drop(std::fs::remove_file(&file.path));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

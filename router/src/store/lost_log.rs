@@ -1,0 +1,72 @@
+//! Loss of a WAL: its index tells of content that is in no file any more.
+
+use std::path::Path;
+
+use super::backup::beside;
+
+/// Bytes of the header of the index: two copies of 48 bytes, and the state of the checkpoints.
+const HEADER: usize = 136;
+
+/// Returns how many pages of a removed WAL are not in the file of the store, if its index shows that. The index remains when
+/// a process is killed, and is gone when the next one opens the store for writing, so it is looked at before.
+#[must_use]
+pub fn lost_log_pages(store: &Path) -> Option<u32> {
+    let wal = std::fs::metadata(beside(store, "-wal")).map_or(0, |found| found.len());
+    if wal > 0 {
+        return None;
+    }
+    let index = beside(store, "-shm");
+    if !index.is_file() {
+        return None;
+    }
+    let mut header = [0; HEADER];
+    std::io::Read::read_exact(&mut std::fs::File::open(index).ok()?, &mut header).ok()?;
+    missing_pages(&header)
+}
+
+fn missing_pages(header: &[u8; HEADER]) -> Option<u32> {
+    let number = |at: usize| -> u32 {
+        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        u32::from_ne_bytes(bytes)
+    };
+    let is_whole = header[..48] == header[48..96] && header[12] == 1;
+    let (last, moved) = (number(16), number(96));
+    (is_whole && last > moved).then(|| last - moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_tells_of_pages_that_are_in_no_file() {
+        let mut header = [0; HEADER];
+        assert_eq!(missing_pages(&header), None, "it was never filled");
+        for copy in [0, 48] {
+            header[copy + 12] = 1;
+            header[copy + 16..copy + 20].copy_from_slice(&9_u32.to_ne_bytes());
+        }
+        header[96..100].copy_from_slice(&4_u32.to_ne_bytes());
+        assert_eq!(missing_pages(&header), Some(5));
+        header[96..100].copy_from_slice(&9_u32.to_ne_bytes());
+        assert_eq!(missing_pages(&header), None, "all of them were moved");
+        header[96] = 0;
+        header[16] = 1;
+        assert_eq!(missing_pages(&header), None, "the copies differ");
+    }
+
+    #[test]
+    fn removed_log_of_a_store_is_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("runs.db");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)",
+            )
+            .unwrap();
+        assert_eq!(lost_log_pages(&path), None);
+        std::fs::remove_file(beside(&path, "-wal")).unwrap();
+        assert!(lost_log_pages(&path).is_some_and(|pages| pages > 0));
+    }
+}

@@ -1,0 +1,103 @@
+//! Rescue of a displaced store: what it acknowledged moves into a file that the next process finds.
+//!
+//! The open connection still reaches all content, whatever became of the names. If the file of the store has a name, the
+//! WAL is moved into it. If it has none, or another process wrote a WAL of its own, all content is copied to
+//! `FILE.rescued-ID`; the copy gets the name of the store if nothing else has it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::Error;
+use super::audit::{self, AuditEntry};
+use super::backup::{self, Purpose, beside};
+use super::files::{Displacement, Rescue, StoreFiles};
+use crate::clock::Clock;
+use crate::json::Object;
+
+/// Makes safe what a displaced store acknowledged.
+pub(super) fn rescue(
+    connection: &mut Connection,
+    files: &StoreFiles,
+    displacement: &Displacement,
+) -> Result<Rescue, Error> {
+    // The last connection to close would remove the WAL by its name, which may be that of another process by then.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    if files.has_main() && files.is_log_in_place() {
+        return Ok(Rescue::InPlace);
+    }
+    if files.has_main() && files.is_log_unused() {
+        record(connection, displacement);
+        checkpoint(connection)?;
+        return Ok(Rescue::InPlace);
+    }
+    let id = crate::id::run_id();
+    let copy = beside(files.path(), &format!(".rescued-{id}"));
+    backup::copy(connection, &copy, Purpose::Rescue, |_, _| ())?;
+    if !files.has_main() && put_in_place(files, &copy) {
+        return Ok(Rescue::Copied(files.path().to_owned()));
+    }
+    Ok(Rescue::Copied(copy))
+}
+
+/// Records what became of the files. Without room for that, the rest is done all the same.
+fn record(connection: &mut Connection, displacement: &Displacement) {
+    let mut payload = Object::new();
+    payload.insert("file", displacement.path.display().to_string());
+    payload.insert("change", displacement.change.name());
+    let entry = AuditEntry { ts: Clock::System.now(), kind: "store.displaced".to_owned(), payload };
+    let recorded = connection.transaction().map_err(Error::from).and_then(|transaction| {
+        audit::append_within(&transaction, vec![entry])?;
+        Ok(transaction.commit()?)
+    });
+    if let Err(error) = recorded {
+        tracing::warn!(%error, "cannot record that the store was displaced");
+    }
+}
+
+/// Moves all content of the WAL into the file of the store, and makes that durable. The WAL is emptied if no reader needs
+/// it: applied to another file of the store's name, it would damage that.
+fn checkpoint(connection: &Connection) -> Result<(), Error> {
+    let (is_busy, frames, moved): (bool, i64, i64) =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    if is_busy && frames != moved { Err(Error::Busy) } else { Ok(()) }
+}
+
+/// Gives a copy the name of the store, if nothing has it, and no log that SQLite would apply to the copy is beside it.
+fn put_in_place(files: &StoreFiles, copy: &Path) -> bool {
+    let path = files.path();
+    if path.symlink_metadata().is_ok() {
+        return false;
+    }
+    files.remove_log_names();
+    let beside = ["-wal", "-shm", "-journal"].map(|suffix| beside(path, suffix));
+    if beside.iter().any(|name| name.symlink_metadata().is_ok()) {
+        return false;
+    }
+    // Unlike a rename, a link replaces nothing.
+    let linked = std::fs::hard_link(copy, path).is_ok();
+    if linked {
+        drop(std::fs::remove_file(copy));
+    }
+    linked && backup::sync_directory(path).is_ok()
+}
+
+/// Logs what became of what was acknowledged.
+pub(super) fn log(outcome: &Result<Rescue, Error>) {
+    let told = |copy: &PathBuf| copy.display().to_string();
+    match outcome {
+        Ok(Rescue::Copied(copy)) => tracing::error!(
+            copy = told(copy),
+            "everything that was acknowledged is in a copy of the store; restart the daemon"
+        ),
+        Ok(_) => tracing::error!(
+            "everything that was acknowledged is in the file of the store; put the files back, or restart the daemon"
+        ),
+        Err(error) => {
+            tracing::error!(%error, "cannot save what the displaced store acknowledged; will retry");
+        }
+    }
+}
