@@ -197,6 +197,8 @@ impl Desk {
 
     /// Seals the first of some runs, as many as are not too much at once, and returns how many those were.
     fn seal(&self, runs: &[i64]) -> Result<usize, Error> {
+        // A seal that the store cannot keep would be an entry of the log that nobody refers to.
+        self.store.refuse_displaced()?;
         let (unsealed, covered) = self.store.unsealed(runs)?;
         if unsealed.is_empty() {
             return Ok(covered);

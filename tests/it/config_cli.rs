@@ -1,5 +1,7 @@
 //! `nexus-router config`: what is written, checked and shown.
 
+use serde_json::Value;
+
 use crate::support::World;
 
 const ECHO: &str = "nexus_router_adapter_echo:create_adapter";
@@ -123,10 +125,22 @@ fn what_is_shown_is_what_holds() {
     let shown = show(&[]);
     assert_eq!(shown.code(), 0, "{}", shown.stderr());
     let shown = shown.stdout();
-    assert!(shown.contains("# NEXUS_ROUTER_DB\ndb = \"/of-variable.db\"\n"), "{shown}");
-    assert!(shown.contains("burst = 7\n") && shown.contains("T = \"env:TTT\"\n"), "{shown}");
+    for line in [
+        "db = \"/of-variable.db\"  # NEXUS_ROUTER_DB\n",
+        "burst = 7  # NEXUS_ROUTER__SERVER__BURST\n",
+        "T = \"env:TTT\"  # router.toml:3\n",
+        "call_timeout_ms = 300000  # default\n",
+        "runs_in_flight = 16384  # default\n",
+        "# data_dir is not set  # default\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
     assert!(!shown.contains("hunter22"), "{shown}");
-    let json = show(&["--format", "json"]).json();
+    let mut json = show(&["--format", "json"]).json();
+    let sources = json.as_object_mut().unwrap().remove("sources").unwrap();
+    assert_eq!(sources["server.burst"], "NEXUS_ROUTER__SERVER__BURST");
+    assert_eq!(sources["adapters[0].config.password"], "router.toml:7");
+    assert_eq!((&sources["data_dir"], &json["data_dir"]), (&"default".into(), &Value::Null));
     assert_eq!(json["server"]["burst"], 7);
     assert_eq!(json["adapters"][0]["config"]["password"], "[REDACTED]");
     // What was shown, shown again, is the same but for where it is from.
@@ -134,5 +148,7 @@ fn what_is_shown_is_what_holds() {
     let again = world.run_with(&["config", "show", "--format", "json"], |command| {
         command.env_remove("NEXUS_ROUTER_ADAPTER_PATH")
     });
-    assert_eq!(again.json(), json);
+    let mut again = again.json();
+    again.as_object_mut().unwrap().remove("sources").unwrap();
+    assert_eq!(again, json);
 }

@@ -9,6 +9,7 @@ mod bad_calls;
 mod bad_input;
 pub mod client;
 mod connections;
+mod displaced;
 mod events;
 mod granted;
 mod large;

@@ -5,6 +5,7 @@
 mod abi;
 mod answers;
 mod approvals;
+mod cache_cli;
 mod check;
 mod cli;
 mod conditions;
@@ -39,6 +40,7 @@ mod secrets;
 mod seeing;
 mod signals;
 mod simulation;
+mod store_check;
 mod support;
 mod template;
 mod tidy;

@@ -48,35 +48,42 @@ impl Keys {
     /// Waits until nobody else makes, replaces or uses keys, and makes the directory if it is not there. Whoever holds this
     /// is the only one that appends to the log.
     pub(super) fn lock(&self) -> Result<File, Error> {
-        let failed = Error::file(&self.directory);
-        let make = || {
-            match DirBuilder::new().mode(0o700).create(&self.directory) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    std::fs::create_dir_all(self.directory.parent().unwrap_or(Path::new(".")))?;
-                    match DirBuilder::new().mode(0o700).create(&self.directory) {
-                        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                        result => result?,
-                    }
+        self.refuse_links()?;
+        let make = || match DirBuilder::new().mode(0o700).create(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                std::fs::create_dir_all(self.directory.parent().unwrap_or(Path::new(".")))?;
+                match DirBuilder::new().mode(0o700).create(&self.directory) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                    result => result,
                 }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                result => result?,
             }
-            let mode = std::fs::metadata(&self.directory)?.mode() & 0o777;
-            Ok(mode)
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            result => result,
         };
-        // Whoever put a link there could have keys and log anywhere; only the directory above is the operator's to name.
-        for path in [&self.directory, &self.log] {
-            if path.is_symlink() {
-                return Err(Error::Link { path: path.clone() });
-            }
-        }
-        let mode = make().map_err(failed)?;
+        make().map_err(Error::file(&self.directory))?;
+        self.lock_made()
+    }
+
+    /// Does the same with a directory that is there. Where it was moved, nothing is made in its place.
+    pub(super) fn lock_made(&self) -> Result<File, Error> {
+        self.refuse_links()?;
+        let metadata = std::fs::metadata(&self.directory).map_err(Error::file(&self.directory))?;
+        let mode = metadata.mode() & 0o777;
         let path = self.directory.join("lock");
         let lock = files::seize(&path).map_err(Error::file(&path))?;
         if mode & 0o022 != 0 {
             return Err(Error::Exposed { path: self.directory.clone(), mode });
         }
         Ok(lock)
+    }
+
+    /// Whoever put a link there could have keys and log anywhere; only the directory above is the operator's to name.
+    fn refuse_links(&self) -> Result<(), Error> {
+        let mut paths = [&self.directory, &self.log].into_iter();
+        match paths.find(|path| path.is_symlink()) {
+            Some(path) => Err(Error::Link { path: path.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Returns the file of a key by its number, from 1 on.

@@ -220,7 +220,7 @@ impl Worker {
     }
 
     fn seal(&mut self, items: Vec<Item>) -> Result<Vec<Seal>, Error> {
-        let _lock = self.keys.lock()?;
+        let _lock = self.keys.lock_made()?;
         let desk = match self.desk.take() {
             Some(desk) if desk.is_current(&self.keys) => desk,
             _ => {

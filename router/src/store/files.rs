@@ -141,8 +141,8 @@ impl OpenedFile {
         use rustix::io::Errno;
         match rustix::fs::stat(&self.path) {
             Ok(stat) if identity(&stat) == self.identity => None,
-            _ if !self.has_name() => Some(FileChange::Removed),
             Ok(_) => Some(FileChange::Replaced),
+            Err(_) if !self.has_name() => Some(FileChange::Removed),
             Err(Errno::NOENT | Errno::NOTDIR) => Some(FileChange::Moved),
             Err(_) => Some(FileChange::Unreachable),
         }

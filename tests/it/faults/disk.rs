@@ -196,6 +196,45 @@ fn fill_with_runs(router: &nexus_router::router::Router) {
 }
 
 #[test]
+fn full_disk_error_says_which_steps_were_done() {
+    const NAME: &str = "faults::disk::full_disk_error_says_which_steps_were_done";
+    if let Some(place) = Place::inside() {
+        let db = place.path("disk/runs.db");
+        let router = place.router_with(&db, &json!({ "sleep_ms": 600_000 }));
+        // The first step is called while there is room, and the second would be when there is none.
+        let plan = external(&["a", "b", "c"]);
+        let error = std::thread::scope(|scope| {
+            let mut held = place.hold_calls();
+            let running = scope.spawn(|| router.run_blocking(request(&plan)).unwrap_err());
+            wait_for_run(router.store(), Status::Running);
+            fill(&place);
+            held.release();
+            running.join().unwrap()
+        });
+        assert_eq!(error.code(), "STORE_FULL", "{error:?}");
+        assert!(error.to_string().ends_with("steps: 1 done: s1; 2 not begun: s2, s3"), "{error}");
+        assert!(!error.hint().contains("can be sent again"), "{}", error.hint());
+        let run_id = error.run_id().unwrap();
+        assert!(error.hint().contains(&format!("look at run {run_id}")), "{}", error.hint());
+        let steps = nexus_router::json::to_compact(&error.steps().unwrap().into());
+        let expected = r#"{"done":["s1"],"failed":[],"in_doubt":[],"not_begun":["s2","s3"]}"#;
+        assert_eq!(steps, expected);
+        return place.done();
+    }
+    if !namespaces("-rm") {
+        return;
+    }
+    let place = Place::new();
+    drop(place.router());
+    fs::create_dir(place.path("disk")).unwrap();
+    let script = format!(
+        "exec unshare -rm sh -c 'mount -t tmpfs -o size=4m none \"{}\" && exec \"$@\"' sh \"$@\"",
+        place.path("disk").display()
+    );
+    place.run_again(NAME, &script);
+}
+
+#[test]
 fn an_adapter_that_takes_the_process_with_it_leaves_a_run_that_is_ended() {
     let place = Place::new();
     let config = json!({ "capabilities": ["apply", "external"],

@@ -78,17 +78,24 @@ pub(super) fn check(
     // To open the store may remove the trace.
     let lost = lost_log_pages(&file);
     let mut progress = Progress::new("checking runs");
+    if let Some(pages) = lost {
+        return report(arguments.format, &CheckReport::of_lost(file, pages), environment);
+    }
     let checked = app.reader().and_then(|store| {
         let checked = store.check(move |done, total| progress.tell(done, total));
         checked.map_err(app::Error::from)
     });
-    let report = match checked {
-        Ok(health) => CheckReport::of_health(file, health, lost),
+    let checked = match checked {
+        Ok(health) => CheckReport::of_health(file, health),
         Err(app::Error::Store(error)) => CheckReport::of_error(file, &error),
         Err(error) => return Err(error.into()),
     };
+    report(arguments.format, &checked, environment)
+}
+
+fn report(format: Form, report: &CheckReport, environment: &Environment) -> Result<Answer, Error> {
     let mut output = Output::new(environment);
-    match arguments.format {
+    match format {
         Form::Json => output.value(&report.to_json())?,
         Form::Human => report.human(&mut output)?,
     }
@@ -99,13 +106,19 @@ pub(super) fn check(
 }
 
 impl CheckReport {
-    fn of_health(file: PathBuf, mut health: Health, lost: Option<u32>) -> Self {
-        if let Some(pages) = lost {
-            let problem = format!(
-                "the write-ahead log was removed with {pages} pages that are not in the file: what was recorded last is lost"
-            );
-            health.findings.insert(0, Finding { run_id: None, problem });
-        }
+    /// Reports a removed log. The store stays closed: to open it would remove the trace of the log.
+    fn of_lost(file: PathBuf, pages: u32) -> Self {
+        let reason = format!(
+            "the write-ahead log was removed with {pages} pages that are not in the file: what was recorded last is lost"
+        );
+        let hint = "put FILE-wal back beside the store if it was moved; to continue without it, start the daemon, and check \
+                    again";
+        let error = Some(("STORE_DAMAGED", hint.to_owned()));
+        let verdict = StoreVerdict::Damaged;
+        Self { verdict, reason: Some(reason), error, file, health: None }
+    }
+
+    fn of_health(file: PathBuf, health: Health) -> Self {
         let reason = health.findings.first().map(|first| first.problem.clone());
         let verdict = if reason.is_none() { StoreVerdict::Ok } else { StoreVerdict::Damaged };
         Self { verdict, reason, error: None, file, health: Some(health) }
