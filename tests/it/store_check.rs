@@ -71,12 +71,8 @@ fn every_damage_has_a_verdict_with_a_reason() {
     let half = sound.len() / 2;
     let cases: [(&str, &str, Box<dyn FnOnce(&mut Vec<u8>)>); 5] = [
         ("truncated", "", Box::new(move |bytes| bytes.truncate(half))),
-        (
-            "cut to less than a header",
-            "does not begin like a database",
-            Box::new(|it| it.truncate(10)),
-        ),
-        ("zeroed header", "does not begin like a database", Box::new(|it| it[..100].fill(0))),
+        ("zeroed magic", "its header is damaged", Box::new(|it| it[..16].fill(0))),
+        ("zeroed header", "its header is damaged", Box::new(|it| it[..100].fill(0))),
         ("garbage pages", "", Box::new(move |bytes| bytes[half..].fill(0xA5))),
         ("empty", "the file holds no store", Box::new(Vec::clear)),
     ];
@@ -94,13 +90,20 @@ fn other_files_are_told_apart() {
     let sound = std::fs::read(world.path("runs.db")).unwrap();
     // Bytes 68 to 71 are the application id.
     rewrite(&world, |bytes| bytes[68..72].fill(7));
-    assert_verdict(&world, 1, "not_a_store", "database of another program", "application id");
+    assert_verdict(&world, 1, "damaged", "its header is damaged", "application id");
     std::fs::write(
         world.path("runs.db"),
         "just some notes that are longer than a header".repeat(9),
     )
     .unwrap();
-    assert_verdict(&world, 1, "damaged", "never was a store", "no database");
+    assert_verdict(&world, 2, "not_a_store", "is not a database", "no database");
+    std::fs::write(world.path("runs.db"), &sound[..10]).unwrap();
+    assert_verdict(&world, 2, "not_a_store", "is not a database", "cut to less than a header");
+    std::fs::remove_file(world.path("runs.db")).unwrap();
+    let other = rusqlite::Connection::open(world.path("runs.db")).unwrap();
+    other.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    drop(other);
+    assert_verdict(&world, 2, "not_a_store", "database of another program", "other tables");
     std::fs::write(world.path("runs.db"), sound).unwrap();
     let newer = std::fs::File::options().write(true).open(world.path("runs.db")).unwrap();
     // Bytes 60 to 63 are the version of the tables.

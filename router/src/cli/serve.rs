@@ -18,6 +18,7 @@ use crate::config::{ConfigFile, Environment, Listener};
 use crate::http::{self, Bound};
 use crate::router;
 use crate::service::{self, Parts, Service};
+use crate::store::lost_log_pages;
 use crate::telemetry::{self, Telemetry};
 
 /// How long answers that are being written have after the last run is over.
@@ -81,6 +82,7 @@ pub(super) fn run(
             ..arguments.router.named()?
         };
         let app = App::new(environment, config, named);
+        warn_of_lost_log(&app);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
         // It waits for files, for children, and for code of adapters.
@@ -97,6 +99,19 @@ pub(super) fn run(
     // A thread that waits for a file or an adapter must not keep the process, whose work is done.
     runtime.shutdown_timeout(LAST_WORDS);
     answer
+}
+
+/// Logs that a write-ahead log was removed before this start. Once the store is open, nothing shows it.
+fn warn_of_lost_log(app: &App) {
+    if let Ok(store) = app.db()
+        && let Some(pages) = lost_log_pages(&store)
+    {
+        tracing::error!(
+            store = %store.display(),
+            pages,
+            "the write-ahead log of the store was removed; what was recorded last is lost"
+        );
+    }
 }
 
 impl Arguments {

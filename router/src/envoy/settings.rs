@@ -148,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn sample_shows_the_defaults_of_envoys() {
+        let sample = crate::config::sample();
+        let (_, envoy) = sample.split_once("#ref = \"builtin:envoy\"\n").unwrap();
+        let (_, config) = envoy.split_once("#[adapters.config]\n").unwrap();
+        let (config, _) = config.split_once("#[").unwrap();
+        let lines = config.lines().filter_map(|line| line.strip_prefix('#'));
+        let settings = lines.filter(|line| !line.starts_with(' ')).collect::<Vec<_>>().join("\n");
+        let table: toml::Table = settings.parse().unwrap();
+        let mut config = serde_json::to_value(table).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        config["workspace"] = json!(place.path());
+        assert_eq!(config.as_object().unwrap().len(), 10, "{config}");
+        let default = Settings::read(&json!({ "workspace": place.path() })).unwrap();
+        assert_eq!(Settings::read(&config).unwrap(), default);
+    }
+
+    #[test]
     fn nothing_but_the_workspace_is_written_and_no_program_in_it_is_granted() {
         let place = tempfile::tempdir().unwrap();
         let settings = Settings::read(&json!({ "workspace": place.path() })).unwrap();

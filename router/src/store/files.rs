@@ -98,10 +98,10 @@ impl Displacement {
     pub const fn summary(&self) -> &'static str {
         match self.rescue {
             Rescue::Pending => {
-                "STORE_DISPLACED: a file of the store was moved, removed or replaced; what was acknowledged is not safe yet"
+                "STORE_DISPLACED: a file of the store was replaced, moved or removed; what was acknowledged is not safe yet"
             }
             Rescue::InPlace | Rescue::Copied(_) => {
-                "STORE_DISPLACED: a file of the store was moved, removed or replaced; what was acknowledged is safe; put \
+                "STORE_DISPLACED: a file of the store was replaced, moved or removed; what was acknowledged is safe; put \
                  the files back or restart the daemon"
             }
         }

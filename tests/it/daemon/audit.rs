@@ -135,6 +135,18 @@ fn what_is_recorded_is_what_the_table_says() {
     assert_eq!(failing(&daemon, "breaks"), "ADAPTER_UNAVAILABLE");
     daemon.audited(|event| event["kind"] == "adapter.not_started");
     daemon.stop();
+    daemon.stage.configure(ADAPTERS);
+    std::fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+    // Accidents of the store are found in what is saved of it.
+    for name in ["runs.db-wal", "runs.db"] {
+        let mut daemon = daemon.again();
+        std::fs::remove_file(daemon.stage.path("data").join(name)).unwrap();
+        until("what was acknowledged is safe", || {
+            let rescue = daemon.get("/v1/status").ok()["store"]["rescue"].clone();
+            (rescue == "in_place" || rescue == "copied").then_some(())
+        });
+        daemon.kill();
+    }
 
     let store = Store::open_read_only(&daemon.stage.path("data/runs.db")).unwrap();
     let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

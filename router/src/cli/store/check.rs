@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::super::options::StoreOptions;
-use super::super::output::{Form, Output, tell};
+use super::super::output::{Form, Output};
 use super::super::progress::Progress;
 use super::super::{Answer, Error};
 use crate::app;
@@ -15,7 +15,11 @@ use crate::python_text::visible;
 use crate::store::{Error as StoreError, Finding, Health, lost_log_pages};
 
 /// The first bytes of every SQLite file.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// A text in every store.
+const TABLE: &[u8] = b"CREATE TABLE owners (";
+/// So much of a file is looked at for them.
+const LOOKED_AT: u64 = 1024 * 1024;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct CheckArguments {
@@ -33,7 +37,7 @@ enum StoreVerdict {
     Ok,
     /// Something in it is wrong, or it cannot be read as a store.
     Damaged,
-    /// It is a sound file of another program.
+    /// It is a file of another program.
     NotAStore,
     /// It could not be looked at.
     NotChecked,
@@ -52,8 +56,8 @@ impl StoreVerdict {
     const fn answer(self) -> Answer {
         match self {
             Self::Ok => Answer::Yes,
-            Self::Damaged | Self::NotAStore => Answer::No,
-            Self::NotChecked => Answer::Unclear,
+            Self::Damaged => Answer::No,
+            Self::NotAStore | Self::NotChecked => Answer::Unclear,
         }
     }
 }
@@ -63,8 +67,8 @@ struct CheckReport {
     verdict: StoreVerdict,
     /// The reason of any verdict but `ok`.
     reason: Option<String>,
-    /// The code and the hint of an error that kept the store from being read.
-    error: Option<(&'static str, String)>,
+    /// The error that kept the store from being read.
+    error: Option<StoreError>,
     file: PathBuf,
     health: Option<Health>,
 }
@@ -87,7 +91,7 @@ pub(super) fn check(
     });
     let checked = match checked {
         Ok(health) => CheckReport::of_health(file, health),
-        Err(app::Error::Store(error)) => CheckReport::of_error(file, &error),
+        Err(app::Error::Store(error)) => CheckReport::of_error(file, error),
         Err(error) => return Err(error.into()),
     };
     report(arguments.format, &checked, environment)
@@ -99,8 +103,8 @@ fn report(format: Form, report: &CheckReport, environment: &Environment) -> Resu
         Form::Json => output.value(&report.to_json())?,
         Form::Human => report.human(&mut output)?,
     }
-    if let Some((code, hint)) = &report.error {
-        tell(&format!("hint[{code}]: {}", visible(hint)));
+    if let Some(error) = &report.error {
+        super::super::report(&Error::App(error.clone().into()));
     }
     Ok(report.verdict.answer())
 }
@@ -111,9 +115,7 @@ impl CheckReport {
         let reason = format!(
             "the write-ahead log was removed with {pages} pages that are not in the file: what was recorded last is lost"
         );
-        let hint = "put FILE-wal back beside the store if it was moved; to continue without it, start the daemon, and check \
-                    again";
-        let error = Some(("STORE_DAMAGED", hint.to_owned()));
+        let error = Some(StoreError::Damaged(reason.clone()));
         let verdict = StoreVerdict::Damaged;
         Self { verdict, reason: Some(reason), error, file, health: None }
     }
@@ -124,23 +126,23 @@ impl CheckReport {
         Self { verdict, reason, error: None, file, health: Some(health) }
     }
 
-    fn of_error(file: PathBuf, error: &StoreError) -> Self {
-        let (verdict, reason) = match error {
+    fn of_error(file: PathBuf, error: StoreError) -> Self {
+        let (verdict, reason) = match &error {
             StoreError::Damaged(_) => (StoreVerdict::Damaged, error.to_string()),
-            StoreError::Foreign(_) => match begins_as_database(&file) {
-                true => (StoreVerdict::NotAStore, error.to_string()),
-                false => (
-                    StoreVerdict::Damaged,
-                    "the file does not begin like a database: its header is damaged, or it never was a store".to_owned(),
-                ),
-            },
+            // What it was can still be seen in it.
+            StoreError::Foreign(_) if holds(&file, TABLE) => {
+                (StoreVerdict::Damaged, "it was a store, and its header is damaged".to_owned())
+            }
+            StoreError::Foreign(_) if !holds(&file, MAGIC) => {
+                (StoreVerdict::NotAStore, "the file is not a database".to_owned())
+            }
+            StoreError::Foreign(_) => (StoreVerdict::NotAStore, error.to_string()),
             StoreError::Missing(_) if file.exists() => {
                 (StoreVerdict::Damaged, "the file holds no store: it has no tables".to_owned())
             }
             other => (StoreVerdict::NotChecked, other.to_string()),
         };
-        let error = Some((error.code(), error.hint().into_owned()));
-        Self { verdict, reason: Some(reason), error, file, health: None }
+        Self { verdict, reason: Some(reason), error: Some(error), file, health: None }
     }
 
     fn human(&self, output: &mut Output) -> std::io::Result<()> {
@@ -150,8 +152,8 @@ impl CheckReport {
             let shown = visible(&self.file.display().to_string());
             output.line(&format!("{sign} {reason}"))?;
             let verdict = match self.verdict {
-                StoreVerdict::NotChecked => "not checked",
-                _ => "not ok",
+                StoreVerdict::NotAStore | StoreVerdict::NotChecked => "not checked",
+                StoreVerdict::Ok | StoreVerdict::Damaged => "not ok",
             };
             return output.line(&format!("{verdict}: {shown}"));
         };
@@ -191,9 +193,9 @@ impl CheckReport {
         response.insert("verdict", self.verdict.name());
         response.insert("reason", self.reason.clone());
         response.insert("store", self.file.display().to_string());
-        if let Some((code, hint)) = &self.error {
-            response.insert("code", *code);
-            response.insert("hint", hint.as_str());
+        if let Some(error) = &self.error {
+            response.insert("code", error.code());
+            response.insert("hint", error.hint().into_owned());
         }
         if let Some(health) = &self.health {
             response.insert("runs", health.runs);
@@ -206,9 +208,10 @@ impl CheckReport {
     }
 }
 
-/// Returns whether a file begins like a database. No connection to it is open.
-fn begins_as_database(file: &Path) -> bool {
-    let mut begin = [0; MAGIC.len()];
-    let read = std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_ok() && begin == *MAGIC
+/// Returns whether the beginning of a file holds a text. No connection to the file is open.
+fn holds(file: &Path, text: &[u8]) -> bool {
+    let mut begin = Vec::new();
+    let read =
+        std::fs::File::open(file).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut begin));
+    read.is_ok() && begin.windows(text.len()).any(|part| part == text)
 }
