@@ -9,6 +9,9 @@ use crate::support::{Run, World};
 
 const ECHO: &str = "nexus_router_adapter_echo:create_adapter";
 
+/// What is done to the bytes of a store.
+type Damage = Box<dyn FnOnce(&mut Vec<u8>)>;
+
 /// A world with a sound store of some runs.
 fn world() -> World {
     let world = World::new();
@@ -69,7 +72,7 @@ fn every_damage_has_a_verdict_with_a_reason() {
     let world = world();
     let sound = std::fs::read(world.path("runs.db")).unwrap();
     let half = sound.len() / 2;
-    let cases: [(&str, &str, Box<dyn FnOnce(&mut Vec<u8>)>); 5] = [
+    let cases: [(&str, &str, Damage); 5] = [
         ("truncated", "", Box::new(move |bytes| bytes.truncate(half))),
         ("zeroed magic", "its header is damaged", Box::new(|it| it[..16].fill(0))),
         ("zeroed header", "its header is damaged", Box::new(|it| it[..100].fill(0))),

@@ -129,7 +129,7 @@ fn list(arguments: &ListArguments, environment: &Environment) -> Result<Answer, 
     for line in columns(&rows) {
         output.line(&line)?;
     }
-    let directory = visible(&environment.cache_dir.display().to_string()).to_string();
+    let directory = visible(&environment.cache_dir.display().to_string());
     output.line(&format!(
         "{} copies, {} of {} in {directory}",
         copies.len(),

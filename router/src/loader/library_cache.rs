@@ -149,9 +149,8 @@ impl LibraryCache {
     pub fn prune(&self, rule: &PruneRule) -> io::Result<PruneReport> {
         self.remove_abandoned();
         let all = self.list()?;
-        let mut report = PruneReport::default();
-        report.kept_bytes = all.iter().map(|copy| copy.bytes).sum();
-        report.kept = all.len();
+        let kept_bytes = all.iter().map(|copy| copy.bytes).sum();
+        let mut report = PruneReport { removed: Vec::new(), kept: all.len(), kept_bytes };
         for copy in all {
             let age = copy.last_use.elapsed().unwrap_or_default();
             if report.kept_bytes <= rule.max_bytes && age <= rule.max_age {

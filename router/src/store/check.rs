@@ -124,19 +124,18 @@ impl Store {
             let pragma = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
             Ok(pragma("PRAGMA page_count")?.saturating_mul(pragma("PRAGMA page_size")?))
         })?;
-        match size {
-            ..=EXAMINED_AT_START => self.examine(),
-            ..=EXAMINED => {
-                let store = self.clone();
-                let examine = move || drop(store.examine());
-                let thread = std::thread::Builder::new().name("store-check".to_owned());
-                if let Err(error) = thread.spawn(examine) {
-                    tracing::warn!(%error, "cannot examine the store");
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+        if size <= EXAMINED_AT_START {
+            return self.examine();
         }
+        if size <= EXAMINED {
+            let store = self.clone();
+            let examine = move || drop(store.examine());
+            let thread = std::thread::Builder::new().name("store-check".to_owned());
+            if let Err(error) = thread.spawn(examine) {
+                tracing::warn!(%error, "cannot examine the store");
+            }
+        }
+        Ok(())
     }
 
     fn examine(&self) -> Result<(), Error> {

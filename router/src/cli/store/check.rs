@@ -161,7 +161,7 @@ impl CheckReport {
             let problem = visible(problem);
             match run_id {
                 Some(run_id) => {
-                    output.line(&format!("{sign} run {}: {problem}", visible(run_id)))?
+                    output.line(&format!("{sign} run {}: {problem}", visible(run_id)))?;
                 }
                 None => output.line(&format!("{sign} {problem}"))?,
             }
