@@ -39,6 +39,7 @@ mod secrets;
 mod seeing;
 mod signals;
 mod simulation;
+mod snippets;
 mod support;
 mod template;
 mod tidy;

@@ -111,6 +111,8 @@ fn repeated_crashes_end_in_quarantine_until_it_is_released() {
     let error = adapter.call(&call).unwrap_err();
     assert_eq!(error.code, "ADAPTER_QUARANTINED", "{error}");
     assert_eq!(error.kind, ErrorKind::Operational);
+    let count = "the adapter is in quarantine after 5 crashes; the last: ";
+    assert!(error.message.starts_with(count), "{error}");
     let workers = adapter.workers().unwrap();
     assert_eq!((workers.state, workers.processes.len()), ("quarantined", 0));
     assert!(adapter.release());

@@ -75,6 +75,25 @@ impl Fake {
     }
 }
 
+/// Error with a source.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    source: Option<Box<Self>>,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
@@ -153,6 +172,28 @@ impl Fake {
                 value.as_str().unwrap_or_default(),
             )),
             "unknown_exception" => panic!("{}", value.as_str().unwrap_or_default()),
+            "caused_error" => {
+                let causes = value["causes"].as_array().cloned().unwrap_or_default();
+                let chain = causes.iter().rev().filter_map(Value::as_str);
+                let chain = chain.fold(None, |source, text| {
+                    Some(Box::new(Cause { text: text.to_owned(), source }))
+                });
+                let error = AdapterError::operational(text(value, "error_code"), "it did not work");
+                Err(chain.map_or_else(|| error.clone(), |cause| error.clone().caused_by(&*cause)))
+            }
+            "print" => {
+                let mut stdout = std::io::stdout();
+                let printed = writeln!(stdout, "{}", value.as_str().unwrap_or_default());
+                printed.and_then(|()| stdout.flush()).expect("it can be printed");
+                Ok(Object::new())
+            }
+            "log" => {
+                for level in [Level::Debug, Level::Info, Level::Warn, Level::Error] {
+                    context.log(level, value.as_str().unwrap_or_default());
+                }
+                context.output(value.as_str().unwrap_or_default());
+                Ok(Object::new())
+            }
             "process_dies" => std::process::abort(),
             "sleep_ms" => {
                 context.sleep(Duration::from_millis(value.as_u64().unwrap_or_default()))?;
