@@ -64,10 +64,7 @@ impl AdapterError {
     /// let error = AdapterError::from_error(code::INVALID_ARGUMENT, &source);
     /// assert_eq!(error.to_string(), "INVALID_ARGUMENT: invalid digit found in string");
     /// ```
-    pub fn from_error(
-        code: impl Into<String>,
-        error: &(dyn std::error::Error + 'static),
-    ) -> Self {
+    pub fn from_error(code: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> Self {
         let made = Self::operational(code, causes::text_of(error));
         match error.source() {
             Some(source) => made.caused_by(source),

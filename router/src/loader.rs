@@ -340,8 +340,8 @@ impl Loader {
             return Err(AdapterLoadError::new(factory_ref.as_str(), Reason::NotALibrary, message)
                 .with_hint("load it as it is; there is nothing to validate"));
         }
-        let (adapter_id, config) = split_config(request)
-            .map_err(|error| self.with_parameters(error, &factory_ref))?;
+        let (adapter_id, config) =
+            split_config(request).map_err(|error| self.with_parameters(error, &factory_ref))?;
         let path = self.adapter_path.find(&factory_ref)?;
         let image = Image::take(factory_ref.as_str(), &path, request.pin, &self.cache_dir)?;
         let record = opened::select(&factory_ref, &image)?.clone();

@@ -110,7 +110,10 @@ fn repeated_capabilities_are_named() {
         json!({"adapter_id": "a", "adapter_kind": "a", "capabilities": repeated}).to_string();
     for (mimic, place) in [
         (Mimic::of_kind("a").description(&description), "capabilities contains"),
-        (Mimic::of_kind("a").manifest("capabilities", repeated), "the manifest's capabilities contains"),
+        (
+            Mimic::of_kind("a").manifest("capabilities", repeated),
+            "the manifest's capabilities contains",
+        ),
     ] {
         let run = validate(&mimic, &[]);
         let line = format!("{place} duplicates: ['apply', 'dry_run']");

@@ -206,7 +206,10 @@ fn docs_of_a_reference_are_those_of_its_adapters() {
         let text = docs(reference);
         assert!(text.contains("\n## first\n") && !text.contains("second"), "{text}");
         assert!(text.contains(&format!("- Factory: `{factory_ref}`\n")), "{text}");
-        assert!(text.contains(&format!("Run `nexus-router adapter docs {reference}` to")), "{text}");
+        assert!(
+            text.contains(&format!("Run `nexus-router adapter docs {reference}` to")),
+            "{text}"
+        );
         let listed = 1 + text.lines().filter(|line| line.contains("has no manifest for")).count();
         assert_eq!(listed, factories, "{reference}: {text}");
     }
@@ -223,12 +226,20 @@ fn docs_of_an_unknown_reference_suggest_a_near_one() {
     let shelf = Shelf::new();
     Mimic::of_kind("weather").write(&shelf.path("libnexus_router_adapter_weather.so"));
     for (reference, problem, hint) in [
-        ("wether", "no adapter on the adapter path has", "did you mean weather"),
-        ("nexus_router_adapter_wether:create_adapter", "no adapter", "did you mean nexus_router_adapter_weather"),
+        ("wether", "no adapter on the adapter path has", "hint: did you mean weather?\n"),
+        (
+            "nexus_router_adapter_wether:create_adapter",
+            "no adapter",
+            "hint: did you mean nexus_router_adapter_weather:create_adapter?\n",
+        ),
         ("tax", "'tax'", "hint: nexus-router adapter list shows what there is"),
         ("builtin:null", "part of the router", "nexus-router adapter inspect builtin:null"),
         ("./libabsent.so", "libabsent.so", "hint: "),
-        ("./libnexus_router_adapter_weather.so:create", "exports no factory 'create'", "the library exports "),
+        (
+            "./libnexus_router_adapter_weather.so:create",
+            "exports no factory 'create'",
+            "the library exports ",
+        ),
     ] {
         let run = shelf.run(&["adapter", "docs", reference]);
         assert_eq!((run.code(), run.stdout().as_str()), (2, ""), "{reference}");

@@ -153,14 +153,25 @@ fn parameters_are_shown_without_a_configuration() {
     assert!(shown.contains("## Library\n") && !shown.contains("Tried under:"), "{shown}");
     assert!(shown.contains("## Manifest\n  Router versions: "), "{shown}");
     let report = world.run(&["adapter", "inspect", http, "--format", "json"]).json();
-    let configured = &["adapter", "inspect", http, "--format", "json", "--config", r#"{"base_url":"http://localhost"}"#];
+    let configured = &[
+        "adapter",
+        "inspect",
+        http,
+        "--format",
+        "json",
+        "--config",
+        r#"{"base_url":"http://localhost"}"#,
+    ];
     let configured = world.run(configured).json();
     assert_eq!(configured["ok"], true, "{configured}");
     for member in ["config_params", "error_codes", "manifest", "supported_router_versions"] {
         assert_eq!(report[member], configured[member], "{member}");
     }
     assert_eq!(report["library"]["sha256"], configured["library"]["sha256"]);
-    assert_eq!((&report["adapter_id"], &report["library"]["confinement"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&report["adapter_id"], &report["library"]["confinement"]),
+        (&Value::Null, &Value::Null)
+    );
     assert_eq!(report["validation"]["load_error"]["reason"], "CONFIG_INVALID");
 }
 

@@ -88,7 +88,11 @@ fn wrong_default_is_an_invalid_configuration() {
         assert_eq!(error.reason(), Reason::ConfigInvalid, "{error}");
         let problem = "config_schema['n'].default must be number, got string";
         assert!(error.to_string().contains(problem), "{error}");
-        assert!(error.hint().starts_with("correct the default in the manifest"), "{}", error.hint());
+        assert!(
+            error.hint().starts_with("correct the default in the manifest"),
+            "{}",
+            error.hint()
+        );
     }
 }
 
@@ -103,7 +107,10 @@ fn invalid_configuration_lists_the_parameters() {
         let details = error.details();
         let parameters = details["parameters"].as_array().unwrap();
         let named = |name: &str| parameters.iter().find(|one| one["name"] == name).unwrap();
-        assert_eq!((&named("base_url")["type"], &named("base_url")["required"]), (&json!("string"), &json!(true)));
+        assert_eq!(
+            (&named("base_url")["type"], &named("base_url")["required"]),
+            (&json!("string"), &json!(true))
+        );
         assert!(named("base_url")["description"].as_str().is_some_and(|text| !text.is_empty()));
         assert!(parameters.iter().any(|one| one.get("default").is_some()), "{details:?}");
     }

@@ -20,7 +20,7 @@ pub(super) fn add(details: &mut Object, error: &(dyn Error + 'static)) {
     // A member of that name that is not a list was set by the author, who gave it another meaning.
     let Value::Array(causes) = entry else { return };
     let room = MAX_CAUSES.saturating_sub(causes.len());
-    let chain = std::iter::successors(Some(error), |error| error.source());
+    let chain = std::iter::successors(Some(error), |&error| error.source());
     causes.extend(chain.take(room).map(|error| Value::String(text_of(error))));
 }
 

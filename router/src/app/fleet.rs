@@ -15,7 +15,7 @@ use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
 use crate::loader::{
-    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement, Reason,
+    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
 };
 use crate::policy::{Law, Offering};
 use crate::registry::Registry;

@@ -7,9 +7,7 @@ use super::render::{RenderInput, render};
 use super::{Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{
-    AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest,
-};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest};
 
 /// What is known of an adapter.
 #[derive(Debug)]

@@ -214,8 +214,7 @@ impl Adapter {
     pub fn call(&self, call: &Call<'_>) -> Result<Object, AdapterError> {
         match &self.inner.backing {
             Backing::Library { instance, .. } => {
-                let error = |error| self.inner.undeclared.read_error(error);
-                instance.call(&call.request(), |answer| answer.map_err(error).and_then(read_output))
+                instance.call(&call.request(), |answer| self.inner.undeclared.read_answer(answer))
             }
             Backing::Team { .. } => {
                 let (answer, answered) = std::sync::mpsc::sync_channel(1);
@@ -243,8 +242,7 @@ impl Adapter {
             Backing::Null => done(Ok(null_output(call))),
             Backing::Library { instance, .. } => {
                 let done = Box::new(move |answer: Result<&str, &str>| {
-                    let error = |error| undeclared.read_error(error);
-                    done(answer.map_err(error).and_then(read_output));
+                    done(undeclared.read_answer(answer));
                 });
                 instance.start(&call.request(), completion(done));
             }
@@ -336,10 +334,7 @@ pub struct Workers {
 }
 
 /// Reads the answer of a worker. Only errors of the adapter itself count as such.
-fn of_worker(
-    answer: worker::Answer,
-    undeclared: &UndeclaredCodes,
-) -> Result<String, AdapterError> {
+fn of_worker(answer: worker::Answer, undeclared: &UndeclaredCodes) -> Result<String, AdapterError> {
     match answer {
         worker::Answer::Output(text) => checked_length(&text).map(|()| text),
         worker::Answer::Error(text) => Err(undeclared.read_error(&text)),
@@ -419,7 +414,7 @@ pub(super) fn read_answer(answer: Result<&str, &str>) -> Result<Object, AdapterE
     answer.map_err(read_error).and_then(read_output)
 }
 
-fn read_output(text: &str) -> Result<Object, AdapterError> {
+pub(super) fn read_output(text: &str) -> Result<Object, AdapterError> {
     #[derive(Deserialize)]
     struct Envelope {
         output: Value,

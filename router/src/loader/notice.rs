@@ -156,7 +156,7 @@ impl AdapterName {
 
     /// Sets the id by which it describes itself. Only the first one counts.
     pub(super) fn set(&self, adapter_id: &str) {
-        let _ = self.adapter_id.set(adapter_id.to_owned());
+        drop(self.adapter_id.set(adapter_id.to_owned()));
     }
 
     fn get(&self) -> &str {

@@ -119,7 +119,9 @@ impl Opened {
             error
         } else {
             error
-                .with_hint("correct the default in the manifest, or report it to the adapter's author")
+                .with_hint(
+                    "correct the default in the manifest, or report it to the adapter's author",
+                )
                 .caused_by("manifest", wrong_defaults.join("; "))
         })
     }

@@ -202,7 +202,10 @@ mod tests {
         );
         assert!(!shown.contains("very-secret"), "{shown}");
         assert!(shown.contains("max_tokens (number, optional, default 4096)"), "{shown}");
-        assert!(shown.contains("text/plain") && shown.contains(r#"password (string, optional, default "")"#));
+        assert!(
+            shown.contains("text/plain")
+                && shown.contains(r#"password (string, optional, default "")"#)
+        );
         let secret: Vec<bool> = params.iter().map(ConfigParam::has_secret_default).collect();
         assert_eq!(secret, [true, true, true, false, false]);
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use nexus_router_sdk::{AdapterError, code};
+use nexus_router_sdk::{AdapterError, Object, code};
 
-use super::adapter::read_error;
+use super::adapter::{read_error, read_output};
 use super::manifest::ManifestView;
 
 /// Codes that are counted under their own name. An adapter can make up any number of them.
@@ -34,7 +34,8 @@ pub(super) struct UndeclaredCodes {
 impl UndeclaredCodes {
     /// Makes a counter of all codes but those of a manifest. Without one, nothing is declared.
     pub(super) fn new(manifest: Option<&ManifestView>) -> Self {
-        let declared = manifest.into_iter().flat_map(|manifest| manifest.error_codes.iter().cloned());
+        let declared =
+            manifest.into_iter().flat_map(|manifest| manifest.error_codes.iter().cloned());
         Self { declared: declared.collect(), counts: Mutex::default() }
     }
 
@@ -43,6 +44,11 @@ impl UndeclaredCodes {
         let error = read_error(text);
         self.count(&error);
         error
+    }
+
+    /// Reads an answer of the adapter as it crossed the ABI, and counts the code of its error.
+    pub(super) fn read_answer(&self, answer: Result<&str, &str>) -> Result<Object, AdapterError> {
+        answer.map_err(|error| self.read_error(error)).and_then(read_output)
     }
 
     /// Counts the code of an error, unless it is declared.

@@ -89,11 +89,12 @@ impl Gauges {
     fn add_workers(&self, registry: &mut Registry) {
         let (workers, quarantined, undeclared) =
             (Family::default(), Family::default(), Family::default());
-        let count = |family: &Family<AdapterLabel, Gauge>, (index, name): (usize, &str), number: u64| {
-            let name = if index < MAX_ADAPTERS { name } else { OTHER };
-            let gauge = family.get_or_create_owned(&AdapterLabel { adapter: name.into() });
-            gauge.inc_by(i64::try_from(number).unwrap_or(i64::MAX));
-        };
+        let count =
+            |family: &Family<AdapterLabel, Gauge>, (index, name): (usize, &str), number: u64| {
+                let name = if index < MAX_ADAPTERS { name } else { OTHER };
+                let gauge = family.get_or_create_owned(&AdapterLabel { adapter: name.into() });
+                gauge.inc_by(i64::try_from(number).unwrap_or(i64::MAX));
+            };
         for (index, one) in self.of_workers.iter().enumerate() {
             let name = one.adapter.as_str();
             count(&workers, (index, name), one.workers);

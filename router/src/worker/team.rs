@@ -412,7 +412,8 @@ impl Inner {
     /// Counts a crash, and decides when the next worker is started.
     fn count_crash(self: &Arc<Self>, state: &mut State, in_vain: bool) -> Option<Incident> {
         let now = Instant::now();
-        let RestartPause { time, quarantined } = state.crashes.add(now, in_vain, self.makeup.rules)?;
+        let RestartPause { time, quarantined } =
+            state.crashes.add(now, in_vain, self.makeup.rules)?;
         state.pause = Some((now + time, quarantined));
         self.wake_after(time);
         let crashes = state.crashes.before_quarantine();

@@ -72,9 +72,13 @@ fn causes_of_an_error_are_recorded_without_secrets() {
         let details = &run["results"][0]["error"]["details"];
         let causes = ["request failed", "login with token=[REDACTED] refused", "connection reset"];
         assert_eq!(details["causes"], json!(causes), "{run}");
-        let bundle = daemon.get(&format!("/v1/runs/{}/bundle", run["run"]["run_id"].as_str().unwrap()));
+        let bundle =
+            daemon.get(&format!("/v1/runs/{}/bundle", run["run"]["run_id"].as_str().unwrap()));
         let bundle = bundle.ok().to_string();
-        assert!(bundle.contains("connection reset") && !bundle.contains("abcdef123456"), "{bundle}");
+        assert!(
+            bundle.contains("connection reset") && !bundle.contains("abcdef123456"),
+            "{bundle}"
+        );
     }
 }
 

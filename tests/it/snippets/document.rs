@@ -81,7 +81,8 @@ pub fn compiled_source(documents: &[Document]) -> String {
     let (mut table, mut functions) = (String::new(), String::new());
     for document in documents {
         for (index, example) in document.rust_examples().iter().enumerate() {
-            let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+            let letter =
+                |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
             let name: String = document.name.chars().map(letter).collect();
             let name = format!("{name}_{}", index + 1);
             writeln!(table, "    {name},").unwrap();
@@ -104,7 +105,10 @@ pub fn commands(text: &str) -> Vec<String> {
     let own = |line: &&str| {
         line.split_whitespace().next().is_some_and(|word| word.ends_with("nexus-router"))
     };
-    lines.filter(own).map(|line| line.replacen("target/release/nexus-router", "nexus-router", 1)).collect()
+    lines
+        .filter(own)
+        .map(|line| line.replacen("target/release/nexus-router", "nexus-router", 1))
+        .collect()
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn many_calls_are_in_flight_in_one_worker() {
     let shop = Shop::new();
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);
-    let notices = Arc::new(move |_| {
+    let notices = Arc::new(move |_: &str, _| {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let loader = Loader { notices, ..shop.loader(Placement::worker()) };

@@ -28,7 +28,10 @@ impl Adapter {
     }
 
     /// Counts from now on which error codes it returns that its manifest does not list.
-    pub(in crate::loader) fn counting_undeclared(mut self, manifest: Option<&ManifestView>) -> Self {
+    pub(in crate::loader) fn counting_undeclared(
+        mut self,
+        manifest: Option<&ManifestView>,
+    ) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.undeclared = Arc::new(UndeclaredCodes::new(manifest));
         }

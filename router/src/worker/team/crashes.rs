@@ -33,7 +33,12 @@ pub(super) struct RestartPause {
 impl CrashCount {
     /// Counts a crash, and returns the pause before the next worker if there is one. `in_vain` says that the worker
     /// never answered.
-    pub(super) fn add(&mut self, now: Instant, in_vain: bool, rules: Rules) -> Option<RestartPause> {
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        in_vain: bool,
+        rules: Rules,
+    ) -> Option<RestartPause> {
         self.times.push_back(now);
         while self.times.front().is_some_and(|at| now.duration_since(*at) > rules.window) {
             self.times.pop_front();
@@ -83,10 +88,8 @@ mod tests {
     /// Adds a crash in each of these seconds, and returns the last pause.
     fn crashed(count: &mut CrashCount, in_vain: bool, seconds: &[u64]) -> Option<RestartPause> {
         let start = Instant::now();
-        let pauses = seconds.iter().map(|second| {
-            count.add(start + Duration::from_secs(*second), in_vain, RULES)
-        });
-        pauses.last().flatten()
+        let add = |_, second: &u64| count.add(start + Duration::from_secs(*second), in_vain, RULES);
+        seconds.iter().fold(None, add)
     }
 
     #[test]
@@ -136,6 +139,6 @@ mod tests {
         assert_eq!(pause(), None);
         assert_eq!(pause(), Some(FIRST_PAUSE));
         assert_eq!(pause(), Some(FIRST_PAUSE * 2));
-        assert_eq!((0..100).map(|_| pause()).last().flatten(), Some(LONGEST_PAUSE));
+        assert_eq!((0..100).fold(None, |_, _| pause()), Some(LONGEST_PAUSE));
     }
 }
