@@ -138,7 +138,7 @@ pub fn validate(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<Validation, AdapterLoadError> {
-    examine(loader, request, strictness).map(|(validation, _)| validation)
+    examine(loader, request, strictness).map(|examined| examined.validation)
 }
 
 /// Validates an adapter with what the environment says, as [`load_adapter`](crate::load_adapter) does.
@@ -165,6 +165,15 @@ pub fn inspect_adapter(factory_ref: &str, config: &Value) -> Result<Inspection, 
     inspect(&loader, &request, Strictness::Strict)
 }
 
+/// Result of an examination, with what it was read from.
+struct Examined {
+    validation: Validation,
+    /// What the file tells, if it could be read.
+    opened: Option<Opened>,
+    /// What the child saw, if it made an instance.
+    observations: Option<Observations>,
+}
+
 /// Checks that need no instance: what they look at is in the file.
 const CHECKS_OF_THE_FILE: &[&str] = &[
     "MANIFEST_SCHEMA",
@@ -176,12 +185,12 @@ const CHECKS_OF_THE_FILE: &[&str] = &[
     "CONFIG_ACCEPTED",
 ];
 
-/// Validates an adapter, and returns what was opened for the inspection. Without observations there is no instance.
+/// Validates an adapter, and returns what was opened for the inspection.
 fn examine(
     loader: &Loader,
     request: &LoadRequest<'_>,
     strictness: Strictness,
-) -> Result<(Validation, Option<(Opened, Option<Observations>)>), AdapterLoadError> {
+) -> Result<Examined, AdapterLoadError> {
     let unanswered = |error: &AdapterLoadError| {
         matches!(error.reason(), Reason::DryRunUnavailable | Reason::CacheUnusable)
     };
@@ -192,17 +201,20 @@ fn examine(
             let checks =
                 CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
             let metadata = Some(metadata(&candidate));
-            Ok((Validation { metadata, checks, error: None }, Some((opened, Some(observations)))))
+            let validation = Validation { metadata, checks, error: None };
+            Ok(Examined { validation, opened: Some(opened), observations: Some(observations) })
         }
         Err(error) | Ok((_, Err(error))) if unanswered(&error) => Err(error),
         Ok((opened, Err(error))) => {
             let mut checks = vec![not_loaded(&error)];
             checks.extend(failures_of_the_file(&opened, strictness));
-            Ok((Validation { metadata: None, checks, error: Some(error) }, Some((opened, None))))
+            let validation = Validation { metadata: None, checks, error: Some(error) };
+            Ok(Examined { validation, opened: Some(opened), observations: None })
         }
         Err(error) => {
             let checks = vec![not_loaded(&error)];
-            Ok((Validation { metadata: None, checks, error: Some(error) }, None))
+            let validation = Validation { metadata: None, checks, error: Some(error) };
+            Ok(Examined { validation, opened: None, observations: None })
         }
     }
 }

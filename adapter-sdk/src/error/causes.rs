@@ -56,7 +56,7 @@ mod tests {
 
     /// Error with a text and perhaps a source.
     #[derive(Debug)]
-    struct Layer(String, Option<Box<Layer>>);
+    struct Layer(String, Option<Box<Self>>);
 
     impl std::fmt::Display for Layer {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -126,7 +126,7 @@ mod tests {
         }
         impl Error for Endless {
             fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&Endless)
+                Some(&Self)
             }
         }
         assert_eq!(causes(&AdapterError::bug("b").caused_by(&Endless)), ["again"; MAX_CAUSES]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::passive::declared_lines;
 use super::render::{RenderInput, render};
-use super::{Status, Strictness, Validation, examine};
+use super::{Examined, Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest};
@@ -52,15 +52,15 @@ pub fn inspect(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<Inspection, AdapterLoadError> {
-    let (validation, opened) = examine(loader, request, strictness)?;
-    let library =
-        opened.as_ref().map(|(opened, observations)| facts(opened, observations.as_ref()));
-    let passive = opened.as_ref().and_then(|(opened, observations)| {
-        let description = description::read_object(&observations.as_ref()?.description).ok()?;
+    let Examined { validation, opened, observations } = examine(loader, request, strictness)?;
+    let observations = observations.as_ref();
+    let library = opened.as_ref().map(|opened| facts(opened, observations));
+    let passive = opened.as_ref().zip(observations).and_then(|(opened, observations)| {
+        let description = description::read_object(&observations.description).ok()?;
         Some(opened.scrub_value(description.get("passive")?.get("declares")?))
     });
     let (manifest, view) = match opened {
-        Some((opened, _)) => {
+        Some(opened) => {
             let manifest = opened.record.manifest.filter(Value::is_object);
             (manifest.map(|manifest| shown_manifest(&manifest)), opened.view)
         }
