@@ -74,6 +74,18 @@ fn config_is_checked_before_any_code_runs() {
 }
 
 #[test]
+fn cause_of_a_failed_factory_names_the_whole_chain() {
+    let world = World::new();
+    let causes = json!(["cannot log in", "password=abcdef123456 refused"]);
+    let config = json!({ "refuses": { "error_code": "CONFIG_REJECTED", "causes": causes } });
+    let error = world.loader().load(&request("probe_adapters:fake", &config)).unwrap_err();
+    assert_eq!(error.reason(), Reason::FactoryFailed, "{error}");
+    let cause = error.cause().unwrap();
+    let chain = "it did not work: cannot log in: password=[REDACTED] refused";
+    assert_eq!((cause.cause_type.as_str(), cause.text.as_str()), ("CONFIG_REJECTED", chain));
+}
+
+#[test]
 fn wrong_default_is_an_invalid_configuration() {
     let world = World::new();
     let schema = json!({

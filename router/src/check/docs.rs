@@ -279,6 +279,7 @@ mod tests {
             "supported_router_versions": ">=1.2,<2",
             "config_schema": {
                 "base_url": {"type": "string", "required": true, "description": "Where to"},
+                "greeting": {"type": "string", "required": true, "default": "say \"#hi\"#"},
                 "retries": {"type": "number", "required": true, "default": 3},
                 "timeout_s": {"type": "number", "required": false, "default": 30.0},
             },

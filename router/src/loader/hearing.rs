@@ -141,7 +141,7 @@ impl Hearing {
         self.notice_bytes = self.notice_bytes.saturating_add(text.len());
         if self.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES {
             // Whoever started the child knows whose it is.
-            self.notices.extend(notice::read("", text));
+            self.notices.extend(notice::read(None, text));
         }
     }
 }

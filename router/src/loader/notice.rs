@@ -103,8 +103,8 @@ pub fn log_notices() -> NoticeSink {
     })
 }
 
-/// Reads a notice of an adapter as it crossed the ABI; none if it is not understood.
-pub(super) fn read(adapter_id: &str, text: &[u8]) -> Option<Notice> {
+/// Reads a notice of an adapter, if its id is known, as it crossed the ABI; none if it is not understood.
+pub(super) fn read(adapter_id: Option<&str>, text: &[u8]) -> Option<Notice> {
     match serde_json::from_slice(text) {
         Ok(notice) => Some(notice),
         Err(error) => {
@@ -177,7 +177,7 @@ impl HostV1 for SinkHost {
             return;
         }
         // A panic of the host's own sink must not unwind into the adapter.
-        if let Some(notice) = read(adapter_id, text.as_bytes()) {
+        if let Some(notice) = read(Some(adapter_id), text.as_bytes()) {
             let told = std::panic::AssertUnwindSafe(|| (self.sink)(adapter_id, notice));
             if std::panic::catch_unwind(told).is_err() {
                 tracing::error!(adapter_id, "the host's notice sink panicked");

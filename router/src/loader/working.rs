@@ -259,7 +259,7 @@ pub(super) fn makeup(
         rules,
         begin: Box::new(begin),
         notices: Box::new(move |text| {
-            if let Some(notice) = notice::read(&teller, text) {
+            if let Some(notice) = notice::read(Some(&teller), text) {
                 told(&teller, notice);
             }
         }),

@@ -163,7 +163,7 @@ Ok(())
 fn tests_golden_adapter_docs_md_2() -> Outcome {
 use nexus_router::load_adapter;
 
-let config = serde_json::from_str(r#"{"base_url":"<base_url>","retries":3}"#)?;
+let config = serde_json::from_str(r##"{"base_url":"<base_url>","greeting":"say \"#hi\"#","retries":3}"##)?;
 let adapter = load_adapter("http:create_adapter", None, &config)?;
 Ok(())
 }

@@ -40,6 +40,9 @@ impl Fake {
                 .collect::<Result<_, _>>()?,
         };
         let responses = config.get("responses").and_then(Value::as_array);
+        if let Some(refusal) = config.get("refuses") {
+            return Err(caused_error(refusal));
+        }
         let fake = Self {
             adapter_id: adapter_id.unwrap_or(KIND).to_owned(),
             capabilities,
@@ -91,6 +94,19 @@ impl std::fmt::Display for Cause {
 impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// Makes an error whose sources have the texts `causes`, outermost first.
+fn caused_error(value: &Value) -> AdapterError {
+    let error = AdapterError::operational(text(value, "error_code"), "it did not work");
+    let causes = value["causes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let chain = causes
+        .rev()
+        .fold(None, |source, text| Some(Box::new(Cause { text: text.to_owned(), source })));
+    match chain {
+        Some(cause) => error.caused_by(&*cause),
+        None => error,
     }
 }
 
@@ -172,15 +188,7 @@ impl Fake {
                 value.as_str().unwrap_or_default(),
             )),
             "unknown_exception" => panic!("{}", value.as_str().unwrap_or_default()),
-            "caused_error" => {
-                let causes = value["causes"].as_array().cloned().unwrap_or_default();
-                let chain = causes.iter().rev().filter_map(Value::as_str);
-                let chain = chain.fold(None, |source, text| {
-                    Some(Box::new(Cause { text: text.to_owned(), source }))
-                });
-                let error = AdapterError::operational(text(value, "error_code"), "it did not work");
-                Err(chain.map_or_else(|| error.clone(), |cause| error.clone().caused_by(&*cause)))
-            }
+            "caused_error" => Err(caused_error(value)),
             "print" => {
                 let mut stdout = std::io::stdout();
                 let printed = writeln!(stdout, "{}", value.as_str().unwrap_or_default());
