@@ -9,6 +9,7 @@ mod document;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use nexus_router::config::{ConfigFile, Environment};
 use serde_json::Value;
@@ -115,36 +116,66 @@ fn json_examples_are_json() {
     assert!(count >= 30, "{count} blocks");
 }
 
+/// Runs lines of shell in a home of its own.
+struct Shell {
+    world: World,
+}
+
+impl Shell {
+    fn new() -> Self {
+        Self { world: World::new() }
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]).current_dir(self.world.directory.path()).env_clear();
+        command.env("HOME", self.world.directory.path()).output().unwrap()
+    }
+
+    /// Has the program look at the arguments of a command, and do no more.
+    fn look(&self, command: &str) -> Output {
+        let arguments = command.strip_prefix("nexus-router ").unwrap();
+        let look = format!("look() {{ '{PROGRAM}' \"$@\" --help > /dev/null; }}");
+        self.run(&format!("{look}; look {arguments}"))
+    }
+}
+
 #[test]
 fn commands_exist_with_the_options_they_use() {
-    let (documents, world) = (documents(), World::new());
-    for directory in [".local/share/man/man1", ".local/share/bash-completion/completions"] {
-        std::fs::create_dir_all(world.path(directory)).unwrap();
-    }
-    let shell = |line: &str| {
-        let mut command = std::process::Command::new("/bin/sh");
-        command.args(["-c", line]).current_dir(world.directory.path()).env_clear();
-        command.env("HOME", world.directory.path()).output().unwrap()
-    };
-    // With this option the program looks at the others, and does no more.
-    let look = |command: &str| {
-        let arguments = command.strip_prefix("nexus-router ").unwrap();
-        shell(&format!("look() {{ '{PROGRAM}' \"$@\" --help > /dev/null; }}; look {arguments}"))
-    };
+    let (documents, shell) = (documents(), Shell::new());
     let mut count = 0;
     for (place, block) in blocks(&documents, "sh") {
-        let checked = shell(&format!("set -n\n{}", block.text));
+        let checked = shell.run(&format!("set -n\n{}", block.text));
         assert!(checked.status.success(), "{place}: {checked:?}");
         for command in document::commands(&block.text) {
-            let shown = look(&command);
+            let shown = shell.look(&command);
             assert!(shown.status.success(), "{place}: {command}\n{shown:?}");
             count += 1;
         }
     }
     assert!(count >= 40, "{count} commands");
     for wrong in ["nexus-router adapter dosc", "nexus-router adapter list --runing"] {
-        assert!(!look(wrong).status.success(), "{wrong}: this test could not fail");
+        assert!(!shell.look(wrong).status.success(), "{wrong}: this test could not fail");
     }
+}
+
+#[test]
+fn examples_of_help_use_options_that_exist() {
+    let shell = Shell::new();
+    assert_eq!(shell.world.run(&["man", "--out", "man"]).code(), 0);
+    let mut count = 0;
+    for page in std::fs::read_dir(shell.world.path("man")).unwrap().flatten() {
+        let text = std::fs::read_to_string(page.path()).unwrap();
+        let plain = text.replace(r"\-", "-").replace(r"\*(Aq", "'").replace(r"\\", r"\");
+        for line in plain.lines().filter(|line| line.starts_with("  nexus-router ")) {
+            // Behind two blanks stands what the command is for.
+            let command = line.trim_start().split("  ").next().unwrap();
+            let shown = shell.look(document::alone(command));
+            assert!(shown.status.success(), "{:?}: {command}\n{shown:?}", page.file_name());
+            count += 1;
+        }
+    }
+    assert!(count >= 50, "{count} examples");
 }
 
 #[test]

@@ -105,10 +105,24 @@ pub fn commands(text: &str) -> Vec<String> {
     let own = |line: &&str| {
         line.split_whitespace().next().is_some_and(|word| word.ends_with("nexus-router"))
     };
-    lines
-        .filter(own)
-        .map(|line| line.replacen("target/release/nexus-router", "nexus-router", 1))
-        .collect()
+    let plain = |line: &str| line.replacen("target/release/nexus-router", "nexus-router", 1);
+    lines.filter(own).map(|line| plain(alone(line))).collect()
+}
+
+/// Returns the first command of a line, without redirections and comments.
+pub fn alone(line: &str) -> &str {
+    let (mut quote, mut before) = (None, ' ');
+    for (at, character) in line.char_indices() {
+        match (quote, character) {
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            (None, '|' | '&' | ';' | '<' | '>') => return line[..at].trim_end(),
+            (None, '#') if before == ' ' => return line[..at].trim_end(),
+            _ => {}
+        }
+        before = character;
+    }
+    line.trim_end()
 }
 
 #[test]
@@ -124,6 +138,23 @@ fn blocks_are_read_with_their_markers() {
     assert_eq!(document.blocks[2].marker, Some(Marker::Fragment(reason)));
     assert_eq!(document.blocks[2].text, "```\n");
     assert_eq!(document.rust_examples(), ["let x = 1;\nlet y = x;\n"]);
+}
+
+#[test]
+fn command_ends_where_another_begins() {
+    for (line, command) in [
+        ("nexus-router man --out a && reboot", "nexus-router man --out a"),
+        ("nexus-router runs export R | tar x", "nexus-router runs export R"),
+        ("nexus-router contract lint - < a.json", "nexus-router contract lint -"),
+        ("nexus-router tool list    # all of them", "nexus-router tool list"),
+        (
+            "nexus-router adapter try --args '{\"a\": \"> #;\"}' x",
+            "nexus-router adapter try --args '{\"a\": \"> #;\"}' x",
+        ),
+        ("nexus-router runs show a#1 ", "nexus-router runs show a#1"),
+    ] {
+        assert_eq!(alone(line), command);
+    }
 }
 
 #[test]
