@@ -1,5 +1,7 @@
 //! The two kinds of failure that an adapter reports, and the standard error codes.
 
+mod causes;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,6 +55,23 @@ impl AdapterError {
         Self::new(ErrorKind::Bug, code.into(), message.into())
     }
 
+    /// Makes an error for an expected failure that another error explains: its text is the message, and its
+    /// sources are in the details, as with [`caused_by`](Self::caused_by).
+    ///
+    /// ```
+    /// use nexus_router_sdk::{AdapterError, code};
+    /// let source = "seven".parse::<u16>().unwrap_err();
+    /// let error = AdapterError::from_error(code::INVALID_ARGUMENT, &source);
+    /// assert_eq!(error.to_string(), "INVALID_ARGUMENT: invalid digit found in string");
+    /// ```
+    pub fn from_error(code: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> Self {
+        let made = Self::operational(code, causes::text_of(error));
+        match error.source() {
+            Some(source) => made.caused_by(source),
+            None => made,
+        }
+    }
+
     /// Makes the error of a call that cannot go on without its caller's word.
     ///
     /// `requests` are requests of the Model Context Protocol by a name each, such as
@@ -79,6 +98,22 @@ impl AdapterError {
 
     fn new(kind: ErrorKind, code: String, message: String) -> Self {
         Self { kind, code, message, details: Box::default() }
+    }
+
+    /// Adds another error and its sources to `details.causes`, outermost first.
+    ///
+    /// At most 16 causes are kept, and at most 512 characters of each.
+    ///
+    /// ```
+    /// use nexus_router_sdk::{AdapterError, code};
+    /// let Err(source) = std::fs::read("/no/such/file") else { unreachable!() };
+    /// let error = AdapterError::operational(code::NOT_FOUND, "there is no such report")
+    ///     .caused_by(&source);
+    /// assert_eq!(error.details["causes"][0], "No such file or directory (os error 2)");
+    /// ```
+    pub fn caused_by(mut self, error: &(dyn std::error::Error + 'static)) -> Self {
+        causes::add(&mut self.details, error);
+        self
     }
 
     /// Adds details: the members of an object, or any other value under `value`.

@@ -84,6 +84,8 @@
 //! Errors come in two kinds, and the router treats them differently: an
 //! [operational](AdapterError::operational) error is an expected failure and ends the run gracefully; a
 //! [bug](AdapterError::bug) says that the adapter itself is wrong. A panic is caught and becomes a bug.
+//! [`AdapterError::caused_by`] keeps the sources of another error. The manifest lists every code of its own; the
+//! router counts codes that it does not list.
 //!
 //! Never write to the process' standard output: it belongs to the host. [`CallContext::output`] and
 //! [`CallContext::log`] carry text to wherever the host wants it.

@@ -17,8 +17,17 @@ pub struct Manifest {
 
 impl Manifest {
     /// Makes a manifest of the two required fields.
+    ///
+    /// # Panics
+    /// When a capability is listed twice; in a constant that is an error of the compiler.
+    ///
+    /// ```compile_fail
+    /// # use nexus_router_sdk::{Capability, Manifest};
+    /// const MANIFEST: Manifest = Manifest::new("http", &[Capability::Apply, Capability::Apply]);
+    /// ```
     #[must_use]
     pub const fn new(kind: &'static str, capabilities: &'static [Capability]) -> Self {
+        assert!(is_set(capabilities), "a capability is listed twice");
         Self { kind, capabilities, router_versions: None, config: None, error_codes: None }
     }
 
@@ -119,6 +128,20 @@ impl ConfigKey {
     }
 }
 
+const fn is_set(capabilities: &[Capability]) -> bool {
+    let mut seen = 0_u32;
+    let mut i = 0;
+    while i < capabilities.len() {
+        let bit = 1 << capabilities[i] as u32;
+        if seen & bit != 0 {
+            return false;
+        }
+        seen |= bit;
+        i += 1;
+    }
+    true
+}
+
 const fn are_unique(keys: &[ConfigKey]) -> bool {
     let mut i = 0;
     while i < keys.len() {
@@ -215,6 +238,12 @@ mod tests {
         assert!(text.contains("is not JSON") && text.ends_with("r#\"\"Hello\"\"#"), "{text}");
         let text = panic_text(move || key(ValueType::String, "1.5"));
         assert!(text.contains("not of the key's type"), "{text}");
+    }
+
+    #[test]
+    fn capability_listed_twice_is_found() {
+        assert!(is_set(&[]) && is_set(Capability::ALL));
+        assert!(!is_set(&[Capability::Apply, Capability::DryRun, Capability::Apply]));
     }
 
     #[test]

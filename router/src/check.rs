@@ -6,6 +6,7 @@ pub mod docs;
 mod inspect;
 mod list;
 mod passive;
+mod reference;
 mod render;
 mod table;
 
@@ -14,11 +15,12 @@ use serde_json::{Map, Value, json};
 
 pub use inspect::{Inspection, LibraryFacts, inspect};
 pub use list::{Listed, built_ins, doc_entries, list};
+pub use reference::{ReferenceError, doc_entries_of};
 pub use table::{CHECKS, Check};
 
 use crate::config::Environment;
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason, shown_manifest};
 use table::{Candidate, Outcome};
 
 /// Whether unknown capabilities are failures.
@@ -85,7 +87,7 @@ pub struct CheckResult {
 pub struct Validation {
     /// What the instance says of itself, and its manifest; nothing when it did not load.
     pub metadata: Option<Value>,
-    /// Every check, in order. A failed `LOAD_OK` stands alone.
+    /// Every check, in order. After a failed `LOAD_OK` come only those that fail on the file itself.
     pub checks: Vec<CheckResult>,
     /// Why it did not load.
     pub error: Option<AdapterLoadError>,
@@ -136,7 +138,7 @@ pub fn validate(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<Validation, AdapterLoadError> {
-    examine(loader, request, strictness).map(|(validation, _)| validation)
+    examine(loader, request, strictness).map(|examined| examined.validation)
 }
 
 /// Validates an adapter with what the environment says, as [`load_adapter`](crate::load_adapter) does.
@@ -163,30 +165,73 @@ pub fn inspect_adapter(factory_ref: &str, config: &Value) -> Result<Inspection, 
     inspect(&loader, &request, Strictness::Strict)
 }
 
+/// Result of an examination, with what it was read from.
+struct Examined {
+    validation: Validation,
+    /// What the file tells, if it could be read.
+    opened: Option<Opened>,
+    /// What the child saw, if it made an instance.
+    observations: Option<Observations>,
+}
+
+/// Checks that need no instance: what they look at is in the file.
+const CHECKS_OF_THE_FILE: &[&str] = &[
+    "MANIFEST_SCHEMA",
+    "ABI_COMPATIBLE",
+    "ROUTER_VERSION_SUPPORTED",
+    "MANIFEST_FIELDS_KNOWN",
+    "MANIFEST_DEFAULTS_TYPED",
+    "ERROR_CODES_FORMAT",
+    "CONFIG_ACCEPTED",
+];
+
 /// Validates an adapter, and returns what was opened for the inspection.
 fn examine(
     loader: &Loader,
     request: &LoadRequest<'_>,
     strictness: Strictness,
-) -> Result<(Validation, Option<(Opened, Observations)>), AdapterLoadError> {
+) -> Result<Examined, AdapterLoadError> {
+    let unanswered = |error: &AdapterLoadError| {
+        matches!(error.reason(), Reason::DryRunUnavailable | Reason::CacheUnusable)
+    };
     match loader.examine(request) {
-        Ok((opened, observations)) => {
+        Ok((opened, Ok(observations))) => {
             let rehearsal = passive::rehearse(loader, &opened, &observations)?;
             let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);
             let checks =
                 CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
             let metadata = Some(metadata(&candidate));
-            Ok((Validation { metadata, checks, error: None }, Some((opened, observations))))
+            let validation = Validation { metadata, checks, error: None };
+            Ok(Examined { validation, opened: Some(opened), observations: Some(observations) })
         }
-        Err(error) => match error.reason() {
-            Reason::DryRunUnavailable | Reason::CacheUnusable => Err(error),
-            _ => {
-                let outcome = Outcome::Fail(format!("Failed to load adapter: {error}"));
-                let checks = vec![result(&CHECKS[0], outcome)];
-                Ok((Validation { metadata: None, checks, error: Some(error) }, None))
-            }
-        },
+        Err(error) | Ok((_, Err(error))) if unanswered(&error) => Err(error),
+        Ok((opened, Err(error))) => {
+            let mut checks = vec![not_loaded(&error)];
+            checks.extend(failures_of_the_file(&opened, strictness));
+            let validation = Validation { metadata: None, checks, error: Some(error) };
+            Ok(Examined { validation, opened: Some(opened), observations: None })
+        }
+        Err(error) => {
+            let checks = vec![not_loaded(&error)];
+            let validation = Validation { metadata: None, checks, error: Some(error) };
+            Ok(Examined { validation, opened: None, observations: None })
+        }
     }
+}
+
+fn not_loaded(error: &AdapterLoadError) -> CheckResult {
+    result(&CHECKS[0], Outcome::Fail(format!("Failed to load adapter: {error}")))
+}
+
+/// Returns what is wrong with the file of a library that made no instance.
+fn failures_of_the_file(opened: &Opened, strictness: Strictness) -> Vec<CheckResult> {
+    let observations = Observations::default();
+    let candidate = Candidate::new(opened, &observations, strictness, None);
+    let checks = CHECKS.iter().filter(|check| CHECKS_OF_THE_FILE.contains(&check.id));
+    checks
+        .map(|check| result(check, (check.run)(&candidate)))
+        .filter(|check| check.status == Status::Fail)
+        .collect()
 }
 
 fn result(check: &Check, outcome: Outcome) -> CheckResult {
@@ -209,7 +254,7 @@ fn metadata(candidate: &Candidate<'_>) -> Value {
         metadata.insert(field.to_owned(), value);
     }
     if let Some(manifest) = candidate.manifest() {
-        metadata.insert("manifest".to_owned(), manifest.clone());
+        metadata.insert("manifest".to_owned(), shown_manifest(manifest));
     }
     metadata.into()
 }
@@ -218,6 +263,13 @@ fn metadata(candidate: &Candidate<'_>) -> Value {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn checks_of_the_file_are_checks() {
+        for id in CHECKS_OF_THE_FILE {
+            assert!(CHECKS.iter().any(|check| check.id == *id), "{id}");
+        }
+    }
 
     #[test]
     fn check_table_is_well_formed_and_only_grows() {

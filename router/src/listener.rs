@@ -32,13 +32,13 @@ impl Listeners {
     #[must_use]
     pub fn sink(&self, next: NoticeSink) -> NoticeSink {
         let listeners = self.clone();
-        Arc::new(move |notice| {
+        Arc::new(move |adapter_id, notice| {
             let listener =
                 notice.call_id().and_then(|call_id| listeners.lock().get(call_id).cloned());
             if let Some(Listener(hear)) = listener {
                 hear(&notice);
             }
-            next(notice);
+            next(adapter_id, notice);
         })
     }
 
@@ -80,13 +80,13 @@ mod tests {
         let (heard, passed) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
         let listeners = Listeners::default();
         let on = Arc::clone(&passed);
-        let sink = listeners.sink(Arc::new(move |_| *on.lock().unwrap() += 1));
+        let sink = listeners.sink(Arc::new(move |_, _| *on.lock().unwrap() += 1));
         let ear = Arc::clone(&heard);
         let listener = Listener::new(move |_| *ear.lock().unwrap() += 1);
         let listening = listeners.listen("a", &listener);
         let tell = |call_id: Option<&str>| {
             let call_id = call_id.map(str::to_owned);
-            sink(Notice::Output { text: String::new(), call_id });
+            sink("echo", Notice::Output { text: String::new(), call_id });
         };
         for call_id in [Some("a"), Some("b"), None] {
             tell(call_id);

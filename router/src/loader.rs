@@ -25,11 +25,13 @@ pub mod manifest;
 mod metadata;
 mod notice;
 mod opened;
+mod parameters;
 mod placement;
 mod rehearsal;
 mod search;
 mod side_effects;
 mod simulation;
+mod undeclared;
 mod verdict;
 pub mod versions;
 pub(crate) mod wire;
@@ -56,6 +58,7 @@ pub use library_cache::{CachedLibrary, LibraryCache, PruneReport, PruneRule};
 pub use metadata::FactoryRecord;
 pub use notice::{Notice, NoticeSink, log_notices};
 pub(crate) use opened::Opened;
+pub use parameters::shown_manifest;
 pub use placement::{Confined, Placement};
 pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
@@ -74,6 +77,7 @@ use image::Image;
 use library::{Factory, Stage};
 use manifest::ManifestView;
 use opened::call_error;
+use parameters::split_config;
 use rehearsal::Surroundings;
 use verdict::Verdict;
 use wire::{Observations, Task};
@@ -316,18 +320,21 @@ impl Loader {
         Ok(Trial { answer: answer.map_err(|error| opened.scrub_error(error)), notices, printed })
     }
 
-    /// Opens a library for examination: everything up to a described instance, in the child.
+    /// Opens a library for examination: everything up to a described instance, in the child. What the file tells is
+    /// there even if the child could not make an instance.
     pub(crate) fn examine(
         &self,
         request: &LoadRequest<'_>,
-    ) -> Result<(Opened, Observations), AdapterLoadError> {
+    ) -> Result<(Opened, Result<Observations, AdapterLoadError>), AdapterLoadError> {
         let opened = self.prepare(request)?;
-        let (mut observations, printed) = self.try_in_child(&opened, Task::Examine)?;
-        if !printed.is_empty() {
-            let effect = format!("output: at least {} bytes were printed", printed.len());
-            observations.side_effects.push(effect);
-        }
-        Ok((opened, observations))
+        let tried = self.try_in_child(&opened, Task::Examine).map(|(mut observations, printed)| {
+            if !printed.is_empty() {
+                let effect = format!("output: at least {} bytes were printed", printed.len());
+                observations.side_effects.push(effect);
+            }
+            observations
+        });
+        Ok((opened, tried))
     }
 
     /// Does everything that needs no code of the library.
@@ -338,7 +345,8 @@ impl Loader {
             return Err(AdapterLoadError::new(factory_ref.as_str(), Reason::NotALibrary, message)
                 .with_hint("load it as it is; there is nothing to validate"));
         }
-        let (adapter_id, config) = split_config(request)?;
+        let (adapter_id, config) =
+            split_config(request).map_err(|error| self.with_parameters(error, &factory_ref))?;
         let path = self.adapter_path.find(&factory_ref)?;
         let cache = (&*self.cache_dir, self.cache_bytes);
         let image = Image::take(factory_ref.as_str(), &path, request.pin, cache)?;
@@ -429,13 +437,15 @@ impl Loader {
         let function = opened.factory_ref.function();
         let factory = Factory::open(&opened.image.copy, function, |_| ())
             .map_err(|error| opened.refused(error.reason, &error.text))?;
-        let host = notice::host(self.notices.clone());
+        let name = notice::AdapterName::new(opened.label());
+        let host = notice::host(Arc::clone(&name), self.notices.clone());
         let instance = factory
             .create(opened.adapter_id.as_deref(), &opened.config_text(), host)
             .map_err(|error| opened.factory_failed(&error))?;
         let described = instance.describe();
         let description = opened.admit(&described)?;
         opened.check_id(&description)?;
+        name.set(&description.adapter_id);
         tracing::info!(
             adapter = %description.adapter_id,
             factory_ref = %opened.factory_ref,
@@ -444,7 +454,8 @@ impl Loader {
         );
         let (factory_ref, digest) = (opened.factory_ref.as_str(), opened.image.digest);
         let simulation = simulation::workers(self, opened, &description, &described);
-        Ok(Adapter::of_library(factory_ref, description, instance, digest, simulation))
+        let adapter = Adapter::of_library(factory_ref, description, instance, digest, simulation);
+        Ok(adapter.counting_undeclared(opened.view.as_ref()))
     }
 }
 
@@ -457,25 +468,6 @@ pub struct Trial {
     pub notices: Vec<Notice>,
     /// What the library printed, which it should not.
     pub printed: String,
-}
-
-/// Takes `adapter_id` out of the configuration: it is a parameter of every factory, not a key of any.
-fn split_config(request: &LoadRequest<'_>) -> Result<(Option<String>, Object), AdapterLoadError> {
-    let invalid = |message: &str| {
-        AdapterLoadError::new(request.factory_ref, Reason::ConfigInvalid, message.to_owned())
-    };
-    let Value::Object(config) = request.config else {
-        return Err(invalid("config must be a JSON object"));
-    };
-    let mut config = config.clone();
-    let adapter_id = match (request.adapter_id, config.shift_remove("adapter_id")) {
-        (Some(id), _) if !id.is_empty() => Some(id.to_owned()),
-        (Some(_), _) => None,
-        (None, None | Some(Value::Null)) => None,
-        (None, Some(Value::String(id))) => Some(id),
-        (None, Some(_)) => return Err(invalid("config key 'adapter_id' must be a string")),
-    };
-    Ok((adapter_id, config))
 }
 
 /// Finds the program for dry runs: the named one, this one if it is `nexus-router`, or the one beside it,

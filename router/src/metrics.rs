@@ -323,8 +323,12 @@ mod tests {
     #[test]
     fn what_is_rendered_is_what_the_table_says() {
         let echo = WorkerGauges { adapter: "echo".to_owned(), workers: 1, quarantined: false };
-        let gauges =
-            Gauges { version: "1.2.3".to_owned(), of_workers: vec![echo], ..Gauges::default() };
+        let gauges = Gauges {
+            version: "1.2.3".to_owned(),
+            of_workers: vec![echo],
+            undeclared_errors: vec![("echo".to_owned(), 2)],
+            ..Gauges::default()
+        };
         let text = one_of_each().render(&gauges);
         let mut found = Vec::new();
         for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {

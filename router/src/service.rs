@@ -420,6 +420,7 @@ impl Service {
             mcp_sessions: self.inner.sessions.get().map_or(0, |count| count() as u64),
             adapters: self.router().registry().adapters().count() as u64,
             of_workers: incidents::gauges(&self.router().registry()),
+            undeclared_errors: incidents::undeclared_errors(&self.router().registry()),
             ready: self.unready().is_none(),
             draining: self.is_draining(),
             store_displaced: self.inner.store.displacement().is_some(),

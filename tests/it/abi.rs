@@ -25,7 +25,7 @@ fn probe(function: &str) -> (Adapter, Receiver<Notice>) {
     let sender = Mutex::new(sender);
     let world = World::new();
     let mut loader = world.loader();
-    loader.notices = Arc::new(move |notice| drop(sender.lock().unwrap().send(notice)));
+    loader.notices = Arc::new(move |_, notice| drop(sender.lock().unwrap().send(notice)));
     let factory_ref = format!("probe_adapters:{function}");
     let request =
         LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &json!({}), pin: None };
@@ -257,7 +257,7 @@ fn panicking_call_leaves_the_adapter_usable() {
 fn panic_of_the_hosts_own_code_stays_in_the_host() {
     let world = World::new();
     let mut loader = world.loader();
-    loader.notices = Arc::new(|_| panic!("the sink is broken"));
+    loader.notices = Arc::new(|_, _| panic!("the sink is broken"));
     let request = LoadRequest {
         factory_ref: "probe_adapters:progress",
         adapter_id: None,

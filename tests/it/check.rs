@@ -70,6 +70,8 @@ fn every_check_can_fail() {
         ("ADAPTER_KIND_FORMAT", described("adapter_kind", json!(""))),
         ("CAPABILITIES_TYPE", described("capabilities", json!("apply"))),
         ("CAPABILITIES_TYPE", described("capabilities", json!(["apply", 1]))),
+        ("CAPABILITIES_TYPE", described("capabilities", json!(["apply", "apply"]))),
+        ("CAPABILITIES_TYPE", good().manifest("capabilities", json!(["apply", "apply"]))),
         ("CAPABILITIES_VALID", described("capabilities", json!(["fly"]))),
         ("MANIFEST_SCHEMA", good().manifest("schema_version", 2)),
         ("MANIFEST_KIND_MATCH", good().manifest("kind", "other")),
@@ -99,6 +101,45 @@ fn every_check_can_fail() {
         assert_eq!(status(&run.json(), id), "fail", "{id}: {}", run.stdout());
         assert_eq!(run.json()["ok"], false);
     }
+}
+
+#[test]
+fn repeated_capabilities_are_named() {
+    let repeated = json!(["apply", "dry_run", "apply", "dry_run"]);
+    let description =
+        json!({"adapter_id": "a", "adapter_kind": "a", "capabilities": repeated}).to_string();
+    for (mimic, place) in [
+        (Mimic::of_kind("a").description(&description), "capabilities contains"),
+        (
+            Mimic::of_kind("a").manifest("capabilities", repeated),
+            "the manifest's capabilities contains",
+        ),
+    ] {
+        let run = validate(&mimic, &[]);
+        let line = format!("{place} duplicates: ['apply', 'dry_run']");
+        assert!(run.stdout().contains(&line), "{}", run.stdout());
+        assert!(run.stdout().contains("hint: return a list of Capability values, each once"));
+    }
+}
+
+#[test]
+fn wrong_default_fails_its_check_whatever_the_factory_makes_of_it() {
+    let schema = json!({"k": {"type": "number", "required": false, "default": "one"}});
+    let mimic = Mimic::of_kind("a").manifest("config_schema", schema);
+    let problem = "config_schema['k'].default must be number, got string";
+    let hint = "hint: correct the default in the manifest, or report it to the adapter's author \
+                [CONFIG_INVALID]";
+    let refusing = mimic.script("factory_error", "missing field `k`");
+    let run = validate(&refusing, &["--format", "json"]);
+    let report = run.json();
+    assert_eq!(report["load_error"]["reason"], "CONFIG_INVALID", "{report}");
+    assert_eq!(report["load_error"]["details"]["parameters"][0]["name"], "k");
+    let failed: Vec<&str> =
+        report["errors"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+    assert_eq!(failed, ["LOAD_OK", "MANIFEST_DEFAULTS_TYPED"]);
+    let shown = validate(&refusing, &[]).stdout();
+    assert!(shown.contains(problem) && shown.contains(hint), "{shown}");
+    assert!(shown.contains("hint: correct the default, or the type\n"), "{shown}");
 }
 
 #[test]

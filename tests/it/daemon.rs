@@ -1,6 +1,7 @@
 //! The daemon through its HTTP interface, as the built program.
 
 mod access;
+mod adapter_reports;
 mod adapters;
 mod api;
 mod approvals;

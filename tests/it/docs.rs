@@ -186,6 +186,69 @@ fn docs_check_says_whether_a_file_is_current() {
 }
 
 #[test]
+fn docs_of_a_reference_are_those_of_its_adapters() {
+    let shelf = Shelf::new();
+    Mimic::of_kind("first").write(&shelf.path("libone.so"));
+    Mimic::of_kind("second").write(&shelf.path("libtwo.so"));
+    let docs = |reference: &str| {
+        let run = shelf.run(&["adapter", "docs", reference]);
+        assert_eq!(run.code(), 0, "{reference}: {}", run.stderr());
+        run.stdout()
+    };
+    // A factory, all factories of a module, a kind, and the same by the path of the file.
+    for (reference, factory_ref, factories) in [
+        ("one:create_adapter", "one:create_adapter", 1),
+        ("one", "one:create_adapter", 3),
+        ("first", "one:create_adapter", 1),
+        ("./libone.so:create_adapter", "./libone.so:create_adapter", 1),
+        ("./libone.so", "./libone.so:create_adapter", 3),
+    ] {
+        let text = docs(reference);
+        assert!(text.contains("\n## first\n") && !text.contains("second"), "{text}");
+        assert!(text.contains(&format!("- Factory: `{factory_ref}`\n")), "{text}");
+        assert!(
+            text.contains(&format!("Run `nexus-router adapter docs {reference}` to")),
+            "{text}"
+        );
+        let listed = 1 + text.lines().filter(|line| line.contains("has no manifest for")).count();
+        assert_eq!(listed, factories, "{reference}: {text}");
+    }
+    std::fs::write(shelf.path("FIRST.md"), docs("first")).unwrap();
+    assert_eq!(shelf.run(&["adapter", "docs", "first", "--check", "FIRST.md"]).code(), 0);
+    let other = shelf.run(&["adapter", "docs", "second", "--check", "FIRST.md"]);
+    assert_eq!(other.code(), 1);
+    let hint = "hint: write it again with nexus-router adapter docs second > FIRST.md";
+    assert!(other.stderr().contains(hint), "{}", other.stderr());
+}
+
+#[test]
+fn docs_of_an_unknown_reference_suggest_a_near_one() {
+    let shelf = Shelf::new();
+    Mimic::of_kind("weather").write(&shelf.path("libnexus_router_adapter_weather.so"));
+    for (reference, problem, hint) in [
+        ("wether", "no adapter on the adapter path has", "hint: did you mean weather?\n"),
+        (
+            "nexus_router_adapter_wether:create_adapter",
+            "no adapter",
+            "hint: did you mean nexus_router_adapter_weather:create_adapter?\n",
+        ),
+        ("tax", "'tax'", "hint: nexus-router adapter list shows what there is"),
+        ("builtin:null", "part of the router", "nexus-router adapter inspect builtin:null"),
+        ("./libabsent.so", "libabsent.so", "hint: "),
+        (
+            "./libnexus_router_adapter_weather.so:create",
+            "exports no factory 'create'",
+            "the library exports ",
+        ),
+    ] {
+        let run = shelf.run(&["adapter", "docs", reference]);
+        assert_eq!((run.code(), run.stdout().as_str()), (2, ""), "{reference}");
+        let shown = run.stderr();
+        assert!(shown.contains(problem) && shown.contains(hint), "{reference}: {shown}");
+    }
+}
+
+#[test]
 fn docs_and_list_run_no_library() {
     let shelf = Shelf::new();
     Mimic::of_kind("deadly").script("abort_when_opened", true).write(&shelf.path("libmimic.so"));

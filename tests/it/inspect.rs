@@ -143,6 +143,76 @@ fn json_has_the_members_of_the_peer_and_the_library() {
 }
 
 #[test]
+fn parameters_are_shown_without_a_configuration() {
+    let (world, http) = (World::new(), "nexus_router_adapter_http:create_adapter");
+    let run = world.run(&["adapter", "inspect", http]);
+    assert_eq!(run.code(), 1, "{}", run.stdout());
+    let shown = run.stdout();
+    let (_, parameters) = shown.split_once("## Configuration Parameters\n").unwrap();
+    assert!(parameters.contains("  base_url (string, required)\n"), "{shown}");
+    assert!(shown.contains("## Library\n") && !shown.contains("Tried under:"), "{shown}");
+    assert!(shown.contains("## Manifest\n  Router versions: "), "{shown}");
+    let report = world.run(&["adapter", "inspect", http, "--format", "json"]).json();
+    let configured = &[
+        "adapter",
+        "inspect",
+        http,
+        "--format",
+        "json",
+        "--config",
+        r#"{"base_url":"http://localhost"}"#,
+    ];
+    let configured = world.run(configured).json();
+    assert_eq!(configured["ok"], true, "{configured}");
+    for member in ["config_params", "error_codes", "manifest", "supported_router_versions"] {
+        assert_eq!(report[member], configured[member], "{member}");
+    }
+    assert_eq!(report["library"]["sha256"], configured["library"]["sha256"]);
+    assert_eq!(
+        (&report["adapter_id"], &report["library"]["confinement"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(report["validation"]["load_error"]["reason"], "CONFIG_INVALID");
+}
+
+#[test]
+fn parameters_are_shown_of_a_library_that_crashes() {
+    let world = World::new();
+    let schema = json!({"url": {"type": "string", "required": true, "description": "Where to"}});
+    let deadly = Mimic::of_kind("deadly").manifest("config_schema", schema);
+    deadly.script("abort_when_opened", true).write(&world.path("libmimic.so"));
+    let run = world.run(&["adapter", "inspect", MIMIC]);
+    assert_eq!(run.code(), 1);
+    assert!(run.stdout().contains("  url (string, required)\n    Where to\n"), "{}", run.stdout());
+}
+
+#[test]
+fn secret_defaults_are_printed_nowhere() {
+    let world = World::new();
+    let schema = json!({
+        "api_key": {"type": "string", "required": false, "default": "sk-very-secret"},
+        "url": {"type": "string", "required": true, "default": "https://ada:sk-very-secret@example.com"},
+    });
+    let mimic = || Mimic::of_kind("leaky").manifest("config_schema", schema.clone());
+    for mimic in [mimic(), mimic().script("factory_error", "cannot use sk-very-secret")] {
+        mimic.write(&world.path("libmimic.so"));
+        for format in ["human", "json", "github"] {
+            for verb in ["inspect", "validate"] {
+                let run = world.run(&["adapter", verb, MIMIC, "--format", format]);
+                assert_eq!(run.code(), 1);
+                assert!(!run.stdout().contains("very-secret"), "{}", run.stdout());
+            }
+        }
+    }
+    let docs = world.run(&["adapter", "docs", "libmimic.so"]);
+    assert_eq!(docs.code(), 0, "{}", docs.stderr());
+    assert!(docs.stdout().contains("| `api_key` |") && docs.stdout().contains("[REDACTED]"));
+    assert!(!docs.stdout().contains("very-secret"), "{}", docs.stdout());
+    let inspected = world.run(&["adapter", "inspect", MIMIC]).stdout();
+    assert!(inspected.contains("api_key (string, optional, default='[REDACTED]')"), "{inspected}");
+}
+
+#[test]
 fn every_exported_factory_is_named() {
     let world = World::new();
     Mimic::of_kind("several").write(&world.path("libmimic.so"));

@@ -5,6 +5,7 @@ use nexus_router::{AdapterLoadError, Call, Registry};
 use nexus_router_sdk::Object;
 use serde_json::{Value, json};
 
+use crate::mimic::Mimic;
 use crate::support::World;
 
 const ECHO: &str = "nexus_router_adapter_echo:create_adapter";
@@ -70,6 +71,64 @@ fn config_is_checked_before_any_code_runs() {
         assert_eq!(error.reason(), Reason::ConfigInvalid);
         assert!(error.to_string().contains(problem), "{error}");
     }
+}
+
+#[test]
+fn cause_of_a_failed_factory_names_the_whole_chain() {
+    let world = World::new();
+    let causes = json!(["cannot log in", "password=abcdef123456 refused"]);
+    let config = json!({ "refuses": { "error_code": "CONFIG_REJECTED", "causes": causes } });
+    let error = world.loader().load(&request("probe_adapters:fake", &config)).unwrap_err();
+    assert_eq!(error.reason(), Reason::FactoryFailed, "{error}");
+    let cause = error.cause().unwrap();
+    let chain = "it did not work: cannot log in: password=[REDACTED] refused";
+    assert_eq!((cause.cause_type.as_str(), cause.text.as_str()), ("CONFIG_REJECTED", chain));
+}
+
+#[test]
+fn wrong_default_is_an_invalid_configuration() {
+    let world = World::new();
+    let schema = json!({
+        "n": {"type": "number", "required": false, "default": "7"},
+        "url": {"type": "string", "required": true},
+    });
+    // A factory that would refuse what the router leaves out is not even asked.
+    let mimic = Mimic::of_kind("a").manifest("config_schema", schema);
+    mimic.script("factory_error", "missing field `n`").write(&world.path("libmimic.so"));
+    for config in [json!({}), json!({"url": "u"}), json!({"n": 1, "url": "u"})] {
+        let error = world.loader().load(&request("mimic:create_adapter", &config)).unwrap_err();
+        assert_eq!(error.reason(), Reason::ConfigInvalid, "{error}");
+        let problem = "config_schema['n'].default must be number, got string";
+        assert!(error.to_string().contains(problem), "{error}");
+        assert!(
+            error.hint().starts_with("correct the default in the manifest"),
+            "{}",
+            error.hint()
+        );
+    }
+}
+
+#[test]
+fn invalid_configuration_lists_the_parameters() {
+    let world = World::new();
+    let http = "nexus_router_adapter_http:create_adapter";
+    for config in [json!({}), json!({"base_ulr": "u"}), json!([]), json!({"adapter_id": 7})] {
+        let error = world.loader().load(&request(http, &config)).unwrap_err();
+        assert_eq!(error.reason(), Reason::ConfigInvalid);
+        assert!(error.hint().contains("base_url (string, required): "), "{}", error.hint());
+        let details = error.details();
+        let parameters = details["parameters"].as_array().unwrap();
+        let named = |name: &str| parameters.iter().find(|one| one["name"] == name).unwrap();
+        assert_eq!(
+            (&named("base_url")["type"], &named("base_url")["required"]),
+            (&json!("string"), &json!(true))
+        );
+        assert!(named("base_url")["description"].as_str().is_some_and(|text| !text.is_empty()));
+        assert!(parameters.iter().any(|one| one.get("default").is_some()), "{details:?}");
+    }
+    // A library that is not there states nothing.
+    let error = world.loader().load(&request("nobody:create_adapter", &json!([]))).unwrap_err();
+    assert_eq!((error.reason(), error.parameters()), (Reason::ConfigInvalid, None));
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod secrets;
 mod seeing;
 mod signals;
 mod simulation;
+mod snippets;
 mod store_check;
 mod support;
 mod template;

@@ -90,14 +90,14 @@ impl News {
     /// Returns a sink that takes news out of notices, and passes the others on.
     pub(super) fn sink(self: &Arc<Self>, next: NoticeSink) -> NoticeSink {
         let news = Arc::clone(self);
-        Arc::new(move |notice| match &notice {
+        Arc::new(move |adapter_id, notice| match &notice {
             Notice::CatalogChanged {} => news.changed.store(true, Ordering::Release),
             Notice::ResourceUpdated { uri } => {
                 if let Some(tell) = news.updated.get() {
                     tell(uri);
                 }
             }
-            _ => next(notice),
+            _ => next(adapter_id, notice),
         })
     }
 }

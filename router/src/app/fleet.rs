@@ -15,7 +15,7 @@ use crate::check;
 use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
 use crate::grant::Isolation;
 use crate::loader::{
-    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement, Reason,
+    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
 };
 use crate::policy::{Law, Offering};
 use crate::registry::Registry;
@@ -395,7 +395,7 @@ fn beside(
                 }
             }
             Err(error) => {
-                let needs_config = error.reason() == Reason::ConfigInvalid;
+                let needs_config = error.wants_other_config();
                 pass_over(&mut members, PassedOver { needs_config, ..because(error.to_string()) });
             }
         }
@@ -433,7 +433,8 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
         error.reason(),
         secrets.scrub(&error.to_string()),
     )
-    .with_hint(secrets.without_known(error.hint()));
+    .with_hint(secrets.without_known(error.hint()))
+    .with_known_parameters(error.parameters().map(|parameters| secrets.scrub_value(parameters)));
     match error.cause() {
         Some(cause) => scrubbed.caused_by(&cause.cause_type, secrets.scrub(&cause.text)),
         None => scrubbed,
@@ -450,9 +451,9 @@ fn hide(hidden: &Hidden, other: impl FnOnce(&Secrets) -> Secrets) -> Secrets {
 /// Returns a sink that passes notices on without what is hidden by then.
 fn scrubbed(sink: &NoticeSink, hidden: &Hidden) -> NoticeSink {
     let (sink, hidden) = (Arc::clone(sink), Arc::clone(hidden));
-    Arc::new(move |notice| {
+    Arc::new(move |adapter_id, notice| {
         let secrets = hidden.read().unwrap_or_else(PoisonError::into_inner).clone();
-        sink(match notice {
+        let notice = match notice {
             Notice::Log { level, message, fields, call_id } => Notice::Log {
                 level,
                 message: secrets.scrub(&message),
@@ -467,6 +468,7 @@ fn scrubbed(sink: &NoticeSink, hidden: &Hidden) -> NoticeSink {
             }
             Notice::CatalogChanged {} => Notice::CatalogChanged {},
             Notice::ResourceUpdated { uri } => Notice::ResourceUpdated { uri: secrets.scrub(&uri) },
-        });
+        };
+        sink(adapter_id, notice);
     })
 }

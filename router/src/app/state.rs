@@ -10,7 +10,8 @@ use crate::loader::{Adapter, Workers};
 
 impl App {
     /// Adds how an adapter does: `isolation`, `state`, `workers`, `restarts`, `last_end` and `until`. One that
-    /// runs in this process has none of the rest.
+    /// runs in this process has none of the rest. `undeclared_error_codes` counts, by code, the errors whose codes the
+    /// adapter did not declare.
     pub(crate) fn add_state(&self, object: &mut Object, adapter: &Adapter) {
         let workers = adapter.workers();
         let isolation = adapter.confined().isolation.name();
@@ -22,6 +23,11 @@ impl App {
         let last_end = workers.as_ref().and_then(|workers| workers.last_end.as_deref());
         object.insert("last_end", last_end.map(|text| self.scrubbed(text)));
         object.insert("until", workers.as_ref().and_then(until));
+        let mut undeclared = Object::new();
+        for (code, count) in adapter.undeclared_codes() {
+            undeclared.insert(self.scrubbed(&code), count);
+        }
+        object.insert("undeclared_error_codes", undeclared);
     }
 
     /// Lists the refs of the libraries that are loaded, each with the file that it would be loaded from now.

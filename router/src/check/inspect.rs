@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use super::passive::declared_lines;
 use super::render::{RenderInput, render};
-use super::{Status, Strictness, Validation, examine};
+use super::{Examined, Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest};
 
 /// What is known of an adapter.
 #[derive(Debug)]
 pub struct Inspection {
     /// The validation.
     pub validation: Validation,
-    /// What the file itself tells; nothing when it did not load.
+    /// What the file itself tells; nothing when it cannot be read as a library.
     pub library: Option<LibraryFacts>,
     manifest: Option<Value>,
     view: Option<ManifestView>,
@@ -39,8 +39,8 @@ pub struct LibraryFacts {
     pub package: String,
     /// Every factory that it exports.
     pub factories: Vec<String>,
-    /// The confinement under which it was tried.
-    pub confinement: String,
+    /// The confinement under which it was tried; nothing when no instance was made.
+    pub confinement: Option<String>,
 }
 
 /// Inspects an adapter.
@@ -52,20 +52,24 @@ pub fn inspect(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<Inspection, AdapterLoadError> {
-    let (validation, opened) = examine(loader, request, strictness)?;
-    let library = opened.as_ref().map(|(opened, observations)| facts(opened, observations));
-    let passive = opened.as_ref().and_then(|(opened, observations)| {
+    let Examined { validation, opened, observations } = examine(loader, request, strictness)?;
+    let observations = observations.as_ref();
+    let library = opened.as_ref().map(|opened| facts(opened, observations));
+    let passive = opened.as_ref().zip(observations).and_then(|(opened, observations)| {
         let description = description::read_object(&observations.description).ok()?;
         Some(opened.scrub_value(description.get("passive")?.get("declares")?))
     });
     let (manifest, view) = match opened {
-        Some((opened, _)) => (opened.record.manifest.filter(Value::is_object), opened.view),
+        Some(opened) => {
+            let manifest = opened.record.manifest.filter(Value::is_object);
+            (manifest.map(|manifest| shown_manifest(&manifest)), opened.view)
+        }
         None => (None, None),
     };
     Ok(Inspection { validation, library, manifest, view, passive })
 }
 
-fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
+fn facts(opened: &Opened, observations: Option<&Observations>) -> LibraryFacts {
     let record = &opened.record;
     LibraryFacts {
         path: opened.path.display().to_string(),
@@ -75,7 +79,7 @@ fn facts(opened: &Opened, observations: &Observations) -> LibraryFacts {
         sdk: record.sdk.clone(),
         package: format!("{} {}", record.package, record.version),
         factories: opened.records().iter().map(|record| record.factory.clone()).collect(),
-        confinement: observations.confinement.to_string(),
+        confinement: observations.map(|observations| observations.confinement.to_string()),
     }
 }
 
@@ -185,14 +189,15 @@ impl Inspection {
 impl LibraryFacts {
     fn lines(&self) -> Vec<(String, String)> {
         let line = |label: &str, value: String| (label.to_owned(), value);
-        vec![
+        let mut lines = vec![
             line("File", self.path.clone()),
             line("SHA-256", self.sha256.clone()),
             line("Size", format!("{} bytes", self.size)),
             line("Package", self.package.clone()),
             line("ABI", format!("{} (SDK {})", self.abi, self.sdk)),
             line("Factories", self.factories.join(", ")),
-            line("Tried under", self.confinement.clone()),
-        ]
+        ];
+        lines.extend(self.confinement.clone().map(|confinement| line("Tried under", confinement)));
+        lines
     }
 }

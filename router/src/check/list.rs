@@ -1,6 +1,6 @@
 //! Every adapter on the adapter path, as its file tells without running.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_router_sdk::Capability;
 
@@ -46,17 +46,8 @@ impl Listed {
 pub fn list(loader: &Loader) -> Vec<Listed> {
     let mut listed = built_ins();
     for (module, path) in loader.adapter_path.modules() {
-        match Loader::factories(&path) {
-            Ok(records) => listed.extend(records.into_iter().map(|record| Listed {
-                factory_ref: FactoryRef::new(&module, &record.factory).to_string(),
-                path: Some(path.clone()),
-                package: Some(record.package),
-                version: Some(record.version),
-                sdk: Some(record.sdk),
-                manifest:
-                    record.manifest.as_ref().filter(|m| m.is_object()).map(ManifestView::read),
-                problem: None,
-            })),
+        match factories_of(&module, &path) {
+            Ok(factories) => listed.extend(factories),
             Err(error) if error.reason() == Reason::NotAnAdapter => {}
             Err(error) => listed.push(Listed {
                 factory_ref: module,
@@ -70,6 +61,21 @@ pub fn list(loader: &Loader) -> Vec<Listed> {
         }
     }
     listed
+}
+
+/// Lists the factories of one library. `module` stands before the colon of their refs.
+pub(super) fn factories_of(module: &str, path: &Path) -> Result<Vec<Listed>, AdapterLoadError> {
+    let records = Loader::factories(path)?;
+    let listed = records.into_iter().map(|record| Listed {
+        factory_ref: FactoryRef::new(module, &record.factory).to_string(),
+        path: Some(path.to_owned()),
+        package: Some(record.package),
+        version: Some(record.version),
+        sdk: Some(record.sdk),
+        manifest: record.manifest.as_ref().filter(|m| m.is_object()).map(ManifestView::read),
+        problem: None,
+    });
+    Ok(listed.collect())
 }
 
 /// Lists the adapters that are part of the router.
@@ -107,8 +113,12 @@ fn built_in<'a>(
 #[must_use]
 pub fn doc_entries(loader: &Loader) -> Vec<DocEntry> {
     let documented = list(loader).into_iter().filter(|entry| entry.path.is_some());
-    documented
-        .map(|entry| DocEntry {
+    documented.map(DocEntry::from).collect()
+}
+
+impl From<Listed> for DocEntry {
+    fn from(entry: Listed) -> Self {
+        Self {
             factory_ref: entry.factory_ref,
             package: entry.package.unwrap_or_default(),
             version: entry.version.unwrap_or_default(),
@@ -116,6 +126,6 @@ pub fn doc_entries(loader: &Loader) -> Vec<DocEntry> {
             manifest: entry.manifest,
             // The reason, not the message: a message names paths of this machine.
             problem: entry.problem.map(|error| error.reason().meaning().to_owned()),
-        })
-        .collect()
+        }
+    }
 }

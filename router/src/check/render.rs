@@ -105,7 +105,7 @@ fn manifest(input: &RenderInput<'_>) -> Vec<String> {
 
 fn param(param: &ConfigParam) -> impl Iterator<Item = String> {
     let need = if param.required { "required" } else { "optional" };
-    let default = param.default.as_ref().map(|value| format!(", default={}", repr(value)));
+    let default = param.shown_default().map(|value| format!(", default={}", repr(&value)));
     let default = default.unwrap_or_default();
     let line = format!("  {} ({}, {need}{default})", visible(&param.name), param.value_type.name());
     let description = param.description.as_deref().filter(|text| !text.is_empty());

@@ -121,8 +121,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "CAPABILITIES_TYPE",
-        doc: "capabilities is a set of strings.",
-        remedy: "return a list of Capability values",
+        doc: "capabilities is a set of strings, and so is that of the manifest: none stands twice.",
+        remedy: "return a list of Capability values, each once",
         run: capabilities_type,
     },
     Check {
@@ -262,13 +262,22 @@ fn capabilities_type(candidate: &Candidate<'_>) -> Outcome {
         return Outcome::Fail(format!("capabilities must be iterable, got: {found}"));
     };
     let others: Vec<Value> = items.iter().filter(|item| !item.is_string()).cloned().collect();
-    if others.is_empty() {
-        let count = candidate.capabilities().map_or(0, |names| names.len());
-        Outcome::Pass(format!("capabilities is valid set of {count} strings"))
-    } else {
+    if !others.is_empty() {
         let others = python_text::repr(&Value::Array(others));
-        Outcome::Fail(format!("capabilities contains non-string values: {others}"))
+        return Outcome::Fail(format!("capabilities contains non-string values: {others}"));
     }
+    let names: Vec<String> = items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let of_manifest = candidate.manifest().map(manifest::repeated_capabilities);
+    for (place, repeated) in [
+        ("capabilities", manifest::repeated(&names)),
+        ("the manifest's capabilities", of_manifest.unwrap_or_default()),
+    ] {
+        if !repeated.is_empty() {
+            let repeated = python_text::list(&repeated);
+            return Outcome::Fail(format!("{place} contains duplicates: {repeated}"));
+        }
+    }
+    Outcome::Pass(format!("capabilities is valid set of {} strings", names.len()))
 }
 
 fn capabilities_valid(candidate: &Candidate<'_>) -> Outcome {

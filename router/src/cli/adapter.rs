@@ -38,6 +38,12 @@ Examples:
 
 `nexus-router explain CHECK_ID` tells what a check means and what to do.";
 
+const DOCS_HELP: &str = "\
+Examples:
+  nexus-router adapter docs > ADAPTERS.md
+  nexus-router adapter docs http
+  nexus-router adapter docs target/release/libweather.so --check README.md";
+
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// List every adapter on the adapter path, without running any of them, or those of a running daemon.
@@ -48,7 +54,8 @@ pub(super) enum Verb {
     Validate(Examination),
     /// Validate an adapter and report everything that is known of it.
     Inspect(Examination),
-    /// Write Markdown documentation of every adapter on the path, from their manifests alone.
+    /// Write Markdown documentation of every adapter on the path, or of those named, from their manifests alone.
+    #[command(after_help = DOCS_HELP)]
     Docs(docs::Arguments),
     /// Let an adapter of a running daemon out of quarantine. Exits 1 if it was not in it.
     Release(running::Release),

@@ -143,9 +143,9 @@ pub(super) fn read_input(name: &str, limits: Limits) -> Result<Vec<u8>, Error> {
 /// Shows people what adapters produce for them, and leaves the rest to the log.
 fn notices() -> NoticeSink {
     let log = log_notices();
-    Arc::new(move |notice| match notice {
+    Arc::new(move |adapter_id, notice| match notice {
         Notice::Output { text, .. } => tell(&format!("output: {}", visible(text.trim_end()))),
-        other => log(other),
+        other => log(adapter_id, other),
     })
 }
 

@@ -5,7 +5,7 @@ mod constructors;
 mod simulated;
 mod unconfined;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use built_in::Answered;
+use built_in::null_output;
 
 use super::description::Description;
+use super::incident::crash_count;
 use super::library::{Instance, text_of};
 use super::placement::Confined;
+use super::undeclared::UndeclaredCodes;
 use crate::digest::Digest;
 use crate::envoy::{self, Envoy};
 use crate::grant::Feature;
@@ -41,6 +44,7 @@ struct Inner {
     confined: Confined,
     /// Workers that simulate calls, without network or writes.
     simulation: Option<Team>,
+    undeclared: Arc<UndeclaredCodes>,
 }
 
 enum Backing {
@@ -164,6 +168,13 @@ impl Adapter {
         Some(Workers { state, processes, restarts, last_end, left })
     }
 
+    /// Returns how often it returned each error code that its manifest does not list. Beyond a bound, codes are
+    /// counted together.
+    #[must_use]
+    pub fn undeclared_codes(&self) -> BTreeMap<String, u64> {
+        self.inner.undeclared.counts()
+    }
+
     /// Lets it out of quarantine. False if it was not in it.
     pub fn release(&self) -> bool {
         self.release_by(None)
@@ -202,7 +213,9 @@ impl Adapter {
     /// `OUTPUT_TOO_LARGE` when it is too long.
     pub fn call(&self, call: &Call<'_>) -> Result<Object, AdapterError> {
         match &self.inner.backing {
-            Backing::Library { instance, .. } => instance.call(&call.request(), read_answer),
+            Backing::Library { instance, .. } => {
+                instance.call(&call.request(), |answer| self.inner.undeclared.read_answer(answer))
+            }
             Backing::Team { .. } => {
                 let (answer, answered) = std::sync::mpsc::sync_channel(1);
                 self.start(call, move |result| drop(answer.send(result)));
@@ -223,16 +236,19 @@ impl Adapter {
         call: &Call<'_>,
         done: impl FnOnce(Result<Object, AdapterError>) + Send + 'static,
     ) {
+        let undeclared = Arc::clone(&self.inner.undeclared);
         match &self.inner.backing {
             Backing::Envoy(_) | Backing::Unconfined { .. } => done(self.call(call)),
             Backing::Null => done(Ok(null_output(call))),
             Backing::Library { instance, .. } => {
-                let done = Box::new(|answer: Result<&str, &str>| done(read_answer(answer)));
+                let done = Box::new(move |answer: Result<&str, &str>| {
+                    done(undeclared.read_answer(answer));
+                });
                 instance.start(&call.request(), completion(done));
             }
             Backing::Team { team, .. } => {
-                let done = Box::new(|answer| {
-                    done(of_worker(answer).and_then(|text| read_answer(Ok(&text))));
+                let done = Box::new(move |answer| {
+                    done(of_worker(answer, &undeclared).and_then(|text| read_output(&text)));
                 });
                 drop(team.call(call.call_id.unwrap_or_default(), &call.request(), done));
             }
@@ -246,13 +262,14 @@ impl Adapter {
         request: &str,
         done: impl FnOnce(Result<Answered, AdapterError>) + Send + 'static,
     ) -> Started {
+        let undeclared = Arc::clone(&self.inner.undeclared);
         match &self.inner.backing {
             Backing::Null => done(Err(AdapterError::bug("the built-in adapter has no calls"))),
             Backing::Library { instance, .. } => {
-                let done = Box::new(|answer: Result<&str, &str>| {
+                let done = Box::new(move |answer: Result<&str, &str>| {
                     done(match answer {
                         Ok(text) => checked_length(text).map(|()| text.to_owned().into()),
-                        Err(error) => Err(read_error(error)),
+                        Err(error) => Err(undeclared.read_error(error)),
                     });
                 });
                 instance.start(request, completion(done));
@@ -260,7 +277,9 @@ impl Adapter {
             Backing::Envoy(envoy) => done(envoy.call(request).map(Answered::from)),
             Backing::Unconfined { missing, .. } => done(Err(envoy::lacking(missing))),
             Backing::Team { team, .. } => {
-                let done = Box::new(|answer| done(of_worker(answer).map(Answered::from)));
+                let done = Box::new(move |answer| {
+                    done(of_worker(answer, &undeclared).map(Answered::from));
+                });
                 return Started::InWorker(team.call(call_id, request, done));
             }
         }
@@ -314,11 +333,11 @@ pub struct Workers {
     pub left: Option<Duration>,
 }
 
-/// Reads the answer of a worker.
-fn of_worker(answer: worker::Answer) -> Result<String, AdapterError> {
+/// Reads the answer of a worker. Only errors of the adapter itself count as such.
+fn of_worker(answer: worker::Answer, undeclared: &UndeclaredCodes) -> Result<String, AdapterError> {
     match answer {
         worker::Answer::Output(text) => checked_length(&text).map(|()| text),
-        worker::Answer::Error(text) => Err(read_error(&text)),
+        worker::Answer::Error(text) => Err(undeclared.read_error(&text)),
         worker::Answer::Lost(ending) => Err(lost(&ending)),
         worker::Answer::Refused(refusal) => Err(refused(refusal)),
     }
@@ -347,7 +366,10 @@ fn refused(refusal: Refusal) -> AdapterError {
         Refusal::Quarantined { left, crashes, last } => (
             AdapterError::operational(
                 QUARANTINED,
-                format!("the adapter is in quarantine after {crashes} crashes; the last: {last}"),
+                format!(
+                    "the adapter is in quarantine after {}; the last: {last}",
+                    crash_count(crashes)
+                ),
             ),
             serde_json::json!({ "retry_after_ms": milliseconds(left) }),
         ),
@@ -387,21 +409,16 @@ impl std::fmt::Debug for Adapter {
     }
 }
 
-fn null_output(call: &Call<'_>) -> Object {
-    let mut output = Object::new();
-    output.insert("simulated".to_owned(), true.into());
-    output.insert("tool".to_owned(), call.tool.into());
-    output.insert("method".to_owned(), call.method.into());
-    output
-}
-
 /// Reads an answer as it crossed the ABI.
 pub(super) fn read_answer(answer: Result<&str, &str>) -> Result<Object, AdapterError> {
+    answer.map_err(read_error).and_then(read_output)
+}
+
+pub(super) fn read_output(text: &str) -> Result<Object, AdapterError> {
     #[derive(Deserialize)]
     struct Envelope {
         output: Value,
     }
-    let text = answer.map_err(read_error)?;
     checked_length(text)?;
     match serde_json::from_str::<Envelope>(text) {
         Ok(Envelope { output: Value::Object(output) }) => Ok(output),

@@ -17,6 +17,8 @@ struct Inner {
     message: String,
     hint: Option<String>,
     cause: Option<Cause>,
+    /// What the manifest says of the configuration.
+    parameters: Option<Value>,
 }
 
 /// What lies behind a failed load.
@@ -39,6 +41,7 @@ impl AdapterLoadError {
             message: bounded(message.into()),
             hint: None,
             cause: None,
+            parameters: None,
         }))
     }
 
@@ -51,6 +54,18 @@ impl AdapterLoadError {
         self.0.cause =
             Some(Cause { text: bounded(text.into()), cause_type: cause_type.to_owned() });
         self
+    }
+
+    pub(crate) fn with_known_parameters(mut self, parameters: impl Into<Option<Value>>) -> Self {
+        self.0.parameters = parameters.into();
+        self
+    }
+
+    /// Returns the parameters that the manifest states, if the configuration is invalid: a list of objects with `name`,
+    /// `type`, `required`, and maybe `default` and `description`. Secret defaults are not in it.
+    #[must_use]
+    pub fn parameters(&self) -> Option<&Value> {
+        self.0.parameters.as_ref()
     }
 
     /// Returns the ref that was to be loaded.
@@ -83,7 +98,8 @@ impl AdapterLoadError {
         self.0.hint.as_deref().unwrap_or_else(|| self.0.reason.remedy())
     }
 
-    /// Returns `factory_ref`, `reason`, and, if something lies behind, `cause` and `cause_type`.
+    /// Returns `factory_ref`, `reason`, and, if they are known, `cause` and `cause_type`, and the `parameters` of a
+    /// manifest that the configuration does not fit.
     #[must_use]
     pub fn details(&self) -> Object {
         let mut details = Object::new();
@@ -95,6 +111,9 @@ impl AdapterLoadError {
         if let Some(cause) = self.cause() {
             put("cause", &cause.text);
             put("cause_type", &cause.cause_type);
+        }
+        if let Some(parameters) = self.parameters() {
+            details.insert("parameters".to_owned(), parameters.clone());
         }
         details
     }
@@ -213,8 +232,8 @@ reasons! {
         "The manifest's supported_router_versions exclude this router."
         "use a release of the adapter that supports this router"
     ConfigInvalid "CONFIG_INVALID"
-        "The configuration does not fit the manifest's config_schema."
-        "run nexus-router adapter inspect to see the parameters"
+        "The configuration does not fit the manifest's config_schema, or a default in it has the wrong type."
+        "run nexus-router adapter inspect to see the parameters; it needs no configuration"
     FactoryFailed "FACTORY_FAILED"
         "The factory returned an error."
         "the cause is the adapter's own message; check the configuration"

@@ -140,7 +140,8 @@ impl Hearing {
     fn notice(&mut self, text: &[u8]) {
         self.notice_bytes = self.notice_bytes.saturating_add(text.len());
         if self.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES {
-            self.notices.extend(notice::read(text));
+            // Whoever started the child knows whose it is.
+            self.notices.extend(notice::read(None, text));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What befalls the workers of an adapter, for the log, the metrics and the audit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::worker;
 
@@ -82,7 +83,7 @@ impl Incident {
             }
             worker::Incident::Quarantined { time, crashes } => (
                 IncidentKind::Quarantined,
-                format!("is in quarantine for {}s after {crashes} crashes", time.as_secs()),
+                format!("is in quarantine for {} after {}", duration(*time), crash_count(*crashes)),
             ),
             worker::Incident::Released { .. } => {
                 (IncidentKind::Released, "is out of quarantine".to_owned())
@@ -93,5 +94,38 @@ impl Incident {
             _ => None,
         };
         Self { adapter_id: adapter_id.to_owned(), kind, text, by }
+    }
+}
+
+/// Returns a number of crashes in words.
+pub(super) fn crash_count(crashes: usize) -> String {
+    match crashes {
+        1 => "1 crash".to_owned(),
+        crashes => format!("{crashes} crashes"),
+    }
+}
+
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{}ms", time.as_millis()),
+        seconds => format!("{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(crashes: usize, time: Duration) -> String {
+        Incident::of("a", &worker::Incident::Quarantined { time, crashes }).text
+    }
+
+    #[test]
+    fn quarantine_names_its_time_and_its_crashes() {
+        let minutes = Duration::from_secs(600);
+        assert_eq!(text(5, minutes), "is in quarantine for 600s after 5 crashes");
+        assert_eq!(text(1, minutes), "is in quarantine for 600s after 1 crash");
+        let short = Duration::from_millis(300);
+        assert_eq!(text(2, short), "is in quarantine for 300ms after 2 crashes");
     }
 }

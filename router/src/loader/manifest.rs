@@ -3,8 +3,9 @@
 //! A manifest comes out of a foreign file. Nothing here trusts it, and every message shows control
 //! characters as escapes.
 
+use std::collections::BTreeSet;
+
 use nexus_router_sdk::{Object, ValueType, canonical, code};
-use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::python_text::{self, repr_str, visible};
@@ -43,20 +44,17 @@ pub struct ManifestView {
 }
 
 /// One key of the configuration, as `inspect` shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConfigParam {
     /// The key.
     pub name: String,
     /// The type that a value must have.
-    #[serde(rename = "type", serialize_with = "type_by_name")]
     pub value_type: ValueType,
     /// Whether the key must be given.
     pub required: bool,
     /// The value that stands in when the key is not given; its type is not checked here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// What the key is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
@@ -169,6 +167,19 @@ pub fn unknown_fields(manifest: &Value) -> Vec<String> {
     pointers
 }
 
+/// Returns the capabilities that the manifest lists more than once.
+#[must_use]
+pub fn repeated_capabilities(manifest: &Value) -> Vec<String> {
+    repeated(&texts(manifest.get("capabilities")))
+}
+
+/// Returns the names that stand in a list more than once, each once and visible.
+pub(crate) fn repeated(names: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<&String> = names.iter().filter(|name| !seen.insert(*name)).collect();
+    twice.into_iter().map(|name| visible(name)).collect()
+}
+
 /// Returns a message for each default whose type is not the declared one.
 #[must_use]
 pub fn default_errors(manifest: &Value) -> Vec<String> {
@@ -251,10 +262,6 @@ fn visible_str(value: &Value) -> String {
 
 fn pointer_token(name: &str) -> String {
     visible(&crate::json::pointer_segment(name))
-}
-
-fn type_by_name<S: Serializer>(value_type: &ValueType, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value_type.name())
 }
 
 /// A writer that keeps nothing and fails once more than `left` bytes were written.

@@ -1,6 +1,6 @@
 //! What adapters tell the host while they work, and where it goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nexus_router_abi::abi_stable::std_types::RStr;
 use nexus_router_abi::abi_stable::type_level::downcasting::TD_Opaque;
@@ -74,37 +74,41 @@ impl Notice {
     }
 }
 
-/// A receiver of notices.
-pub type NoticeSink = Arc<dyn Fn(Notice) + Send + Sync>;
+/// A receiver of notices: it gets the id of the adapter, and what it tells.
+pub type NoticeSink = Arc<dyn Fn(&str, Notice) + Send + Sync>;
 
-/// Returns the sink that writes notices to the log.
+/// Returns the sink that writes notices to the log. Each line has the adapter as its field `adapter_id`.
 #[must_use]
 pub fn log_notices() -> NoticeSink {
-    Arc::new(|notice| match notice {
+    Arc::new(|adapter_id, notice| match notice {
         Notice::Log { level, message, fields, call_id } => {
             let fields = serde_json::Value::Object(fields);
             match level.as_str() {
-                "error" => tracing::error!(call_id, %fields, "adapter: {message}"),
-                "warn" => tracing::warn!(call_id, %fields, "adapter: {message}"),
-                "info" => tracing::info!(call_id, %fields, "adapter: {message}"),
-                _ => tracing::debug!(call_id, %fields, "adapter: {message}"),
+                "error" => tracing::error!(adapter_id, call_id, %fields, "adapter: {message}"),
+                "warn" => tracing::warn!(adapter_id, call_id, %fields, "adapter: {message}"),
+                "info" => tracing::info!(adapter_id, call_id, %fields, "adapter: {message}"),
+                _ => tracing::debug!(adapter_id, call_id, %fields, "adapter: {message}"),
             }
         }
         Notice::Progress { done, total, message, call_id } => {
-            tracing::debug!(call_id, done, total, message, "adapter progress");
+            tracing::debug!(adapter_id, call_id, done, total, message, "adapter progress");
         }
-        Notice::Output { text, call_id } => tracing::info!(call_id, text, "adapter output"),
-        Notice::CatalogChanged {} => tracing::debug!("an adapter's catalogue changed"),
-        Notice::ResourceUpdated { uri } => tracing::debug!(uri, "a resource changed"),
+        Notice::Output { text, call_id } => {
+            tracing::info!(adapter_id, call_id, text, "adapter output");
+        }
+        Notice::CatalogChanged {} => {
+            tracing::debug!(adapter_id, "an adapter's catalogue changed");
+        }
+        Notice::ResourceUpdated { uri } => tracing::debug!(adapter_id, uri, "a resource changed"),
     })
 }
 
-/// Reads a notice as it crossed the ABI; none if it is not understood.
-pub(super) fn read(text: &[u8]) -> Option<Notice> {
+/// Reads a notice of an adapter, if its id is known, as it crossed the ABI; none if it is not understood.
+pub(super) fn read(adapter_id: Option<&str>, text: &[u8]) -> Option<Notice> {
     match serde_json::from_slice(text) {
         Ok(notice) => Some(notice),
         Err(error) => {
-            tracing::debug!(%error, "adapter notice dropped: not understood");
+            tracing::debug!(adapter_id, %error, "adapter notice dropped: not understood");
             None
         }
     }
@@ -134,25 +138,49 @@ impl HostV1 for ForwardingHost {
     }
 }
 
-/// Makes the host that an adapter is given.
-pub(super) fn host(sink: NoticeSink) -> HostBox {
-    HostV1_TO::from_value(SinkHost(sink), TD_Opaque)
+/// Makes the host that an adapter is given in this process.
+pub(super) fn host(adapter: Arc<AdapterName>, sink: NoticeSink) -> HostBox {
+    HostV1_TO::from_value(SinkHost { adapter, sink }, TD_Opaque)
 }
 
-struct SinkHost(NoticeSink);
+/// Name under which an adapter's notices are told: what it is loaded as until its id is known.
+pub(super) struct AdapterName {
+    label: String,
+    adapter_id: OnceLock<String>,
+}
+
+impl AdapterName {
+    pub(super) fn new(label: String) -> Arc<Self> {
+        Arc::new(Self { label, adapter_id: OnceLock::new() })
+    }
+
+    /// Sets the id by which it describes itself. Only the first one counts.
+    pub(super) fn set(&self, adapter_id: &str) {
+        drop(self.adapter_id.set(adapter_id.to_owned()));
+    }
+
+    fn get(&self) -> &str {
+        self.adapter_id.get().unwrap_or(&self.label)
+    }
+}
+
+struct SinkHost {
+    adapter: Arc<AdapterName>,
+    sink: NoticeSink,
+}
 
 impl HostV1 for SinkHost {
     fn notify(&self, notice: RStr<'_>) {
-        let text = notice.as_str();
+        let (adapter_id, text) = (self.adapter.get(), notice.as_str());
         if text.len() > MAX_NOTICE {
-            tracing::warn!(bytes = text.len(), "adapter notice dropped: too long");
+            tracing::warn!(adapter_id, bytes = text.len(), "adapter notice dropped: too long");
             return;
         }
         // A panic of the host's own sink must not unwind into the adapter.
-        if let Some(notice) = read(text.as_bytes()) {
-            let told = std::panic::AssertUnwindSafe(|| (self.0)(notice));
+        if let Some(notice) = read(Some(adapter_id), text.as_bytes()) {
+            let told = std::panic::AssertUnwindSafe(|| (self.sink)(adapter_id, notice));
             if std::panic::catch_unwind(told).is_err() {
-                tracing::error!("the host's notice sink panicked");
+                tracing::error!(adapter_id, "the host's notice sink panicked");
             }
         }
     }

@@ -102,11 +102,28 @@ impl Opened {
         self.config_invalid().map_or(Ok(()), Err)
     }
 
-    /// Returns the error for a configuration that does not fit, unless it does.
+    /// Returns the error for a configuration that does not fit, or for a default that fits none, unless all is well.
     fn config_invalid(&self) -> Option<AdapterLoadError> {
+        let manifest = self.record.manifest.as_ref();
+        let wrong_defaults = manifest.map(manifest::default_errors).unwrap_or_default();
         let findings: Vec<String> = self.config.findings.iter().map(ToString::to_string).collect();
-        let message = format!("invalid config: {}", findings.join("; "));
-        (!findings.is_empty()).then(|| self.fail(Reason::ConfigInvalid, message))
+        let problems = [wrong_defaults.as_slice(), findings.as_slice()].concat();
+        if problems.is_empty() {
+            return None;
+        }
+        let error =
+            self.fail(Reason::ConfigInvalid, format!("invalid config: {}", problems.join("; ")));
+        let params = self.view.as_ref().map(|view| view.config.as_slice()).unwrap_or_default();
+        let error = error.with_parameters(params);
+        Some(if wrong_defaults.is_empty() {
+            error
+        } else {
+            error
+                .with_hint(
+                    "correct the default in the manifest, or report it to the adapter's author",
+                )
+                .caused_by("manifest", wrong_defaults.join("; "))
+        })
     }
 
     /// Admits what an instance says of itself.
@@ -160,8 +177,11 @@ impl Opened {
         } else {
             Reason::FactoryFailed
         };
+        let causes = error.details.get("causes").and_then(Value::as_array).into_iter().flatten();
+        let chain = std::iter::once(error.message.as_str()).chain(causes.filter_map(Value::as_str));
+        let chain: Vec<&str> = chain.collect();
         self.fail(reason, format!("Factory '{function}' raised: {}", error.message))
-            .caused_by(&error.code, error.message)
+            .caused_by(&error.code, chain.join(": "))
     }
 
     pub(super) fn scrub_error(&self, error: AdapterError) -> AdapterError {

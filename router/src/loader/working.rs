@@ -94,12 +94,14 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     tracing::info!(adapter = %adapter_id, factory_ref, %digest, confinement, "adapter admitted");
     let opened = Arc::new(opened);
     let simulation = simulation::workers(loader, &opened, &admitted, &description);
+    let manifest = opened.view.clone();
     let makeup = makeup(loader, &adapter_id, {
         let known_confined = confined.clone();
         move || check_started(start(), &opened, &description, Some(&known_confined))
     });
     let team = Team::new(makeup, first);
-    Ok(Adapter::of_team(&factory_ref, admitted, team, digest, confined, simulation))
+    let adapter = Adapter::of_team(&factory_ref, admitted, team, digest, confined, simulation);
+    Ok(adapter.counting_undeclared(manifest.as_ref()))
 }
 
 /// Checks that a started worker is the admitted one, and confined as before if `confined` is known.
@@ -251,13 +253,14 @@ pub(super) fn makeup(
     let asks = loader.asks.clone();
     let incidents = loader.incidents.clone();
     let adapter_id: Arc<str> = adapter_id.into();
+    let [teller, printer] = [(); 2].map(|()| Arc::clone(&adapter_id));
     let rate = Mutex::new((Instant::now(), 0));
     Makeup {
         rules,
         begin: Box::new(begin),
         notices: Box::new(move |text| {
-            if let Some(notice) = notice::read(text) {
-                told(notice);
+            if let Some(notice) = notice::read(Some(&teller), text) {
+                told(&teller, notice);
             }
         }),
         asks: Box::new(move |asked| asks(Ask::new(asked))),
@@ -270,7 +273,7 @@ pub(super) fn makeup(
             if rate.1 <= PRINTED_RATE {
                 let message = format!("printed: {}", text.trim_end());
                 let (level, fields) = ("info".to_owned(), nexus_router_sdk::Object::new());
-                printing(Notice::Log { level, message, fields, call_id: None });
+                printing(&printer, Notice::Log { level, message, fields, call_id: None });
             }
         }),
         incidents: Box::new(move |incident: worker::Incident| {

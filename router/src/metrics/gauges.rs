@@ -33,6 +33,8 @@ pub struct Gauges {
     pub adapters: u64,
     /// How the adapters do that have workers.
     pub of_workers: Vec<WorkerGauges>,
+    /// Errors of each adapter whose codes it did not declare.
+    pub undeclared_errors: Vec<(String, u64)>,
     /// Whether runs are accepted.
     pub ready: bool,
     /// Whether the daemon finishes its runs and stops.
@@ -89,19 +91,26 @@ impl Gauges {
     }
 
     fn add_workers(&self, registry: &mut Registry) {
-        let (workers, quarantined) = (Family::default(), Family::default());
-        for (index, one) in self.of_workers.iter().enumerate() {
-            let name = if index < MAX_ADAPTERS { one.adapter.as_str() } else { OTHER };
-            let label = AdapterLabel { adapter: name.into() };
-            let count = |family: &Family<AdapterLabel, Gauge>, number: u64| {
-                family.get_or_create(&label).inc_by(i64::try_from(number).unwrap_or(i64::MAX));
+        let (workers, quarantined, undeclared) =
+            (Family::default(), Family::default(), Family::default());
+        let count =
+            |family: &Family<AdapterLabel, Gauge>, (index, name): (usize, &str), number: u64| {
+                let name = if index < MAX_ADAPTERS { name } else { OTHER };
+                let gauge = family.get_or_create_owned(&AdapterLabel { adapter: name.into() });
+                gauge.inc_by(i64::try_from(number).unwrap_or(i64::MAX));
             };
-            count(&workers, one.workers);
-            count(&quarantined, one.quarantined.into());
+        for (index, one) in self.of_workers.iter().enumerate() {
+            let name = one.adapter.as_str();
+            count(&workers, (index, name), one.workers);
+            count(&quarantined, (index, name), one.quarantined.into());
+        }
+        for (index, (name, errors)) in self.undeclared_errors.iter().enumerate() {
+            count(&undeclared, (index, name), *errors);
         }
         for (name, family) in [
             ("nexus_router_adapter_workers", workers),
             ("nexus_router_adapter_quarantined", quarantined),
+            ("nexus_router_adapter_undeclared_errors", undeclared),
         ] {
             registry.register(name, meaning(name), family);
         }

@@ -152,6 +152,12 @@ pub const METRICS: &[Metric] = &[
         &["adapter"],
         "1 if no worker of an adapter is started after too many crashes, else 0",
     ),
+    row(
+        "nexus_router_adapter_undeclared_errors",
+        "gauge",
+        &["adapter"],
+        "Errors that an adapter returned since it was loaded, with codes that its manifest does not list",
+    ),
     row("nexus_router_ready", "gauge", &[], "1 if runs are accepted, else 0"),
     row(
         "nexus_router_draining",

@@ -1,5 +1,7 @@
 //! The workers of one adapter: who gets a call, who is started and when, and when that is given up.
 
+mod crashes;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,11 +13,8 @@ use super::link::{Answer, Done};
 use super::lock;
 use super::member::{Begun, Member};
 use super::switchboard::switchboard;
+use crashes::{CrashCount, FIRST_PAUSE, RestartPause};
 
-/// The first pause before another worker is started, when the one before never answered; each is twice as
-/// long as the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A call waits for a worker through a shorter pause, and is refused in a longer one.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -121,15 +120,10 @@ struct State {
     starting: usize,
     /// Calls that wait for a worker.
     waiting: VecDeque<Waiting>,
-    /// When workers crashed, as far as it counts.
-    crashes: VecDeque<Instant>,
-    /// Workers in a row that never answered.
-    in_vain: u32,
+    crashes: CrashCount,
     /// Nothing is started until then; in quarantine or only for a while.
     pause: Option<(Instant, bool)>,
     restarts: u64,
-    /// The last worker ended in quarantine, and none has answered since.
-    probation: bool,
     last_end: Option<String>,
     closed: bool,
 }
@@ -213,9 +207,7 @@ impl Team {
     /// Forgets crashes, and ends a quarantine in the name of somebody. True if there was one.
     pub(crate) fn release(&self, by: Option<&str>) -> bool {
         let mut state = lock(&self.inner.state);
-        state.crashes.clear();
-        state.in_vain = 0;
-        state.probation = false;
+        state.crashes.forget();
         let quarantined = matches!(state.pause.take(), Some((_, true)));
         drop(state);
         if quarantined {
@@ -419,29 +411,13 @@ impl Inner {
 
     /// Counts a crash, and decides when the next worker is started.
     fn count_crash(self: &Arc<Self>, state: &mut State, in_vain: bool) -> Option<Incident> {
-        let Rules { crashes, window, quarantine, .. } = self.makeup.rules;
         let now = Instant::now();
-        state.crashes.push_back(now);
-        while state.crashes.front().is_some_and(|at| now.duration_since(*at) > window) {
-            state.crashes.pop_front();
-        }
-        state.in_vain = if in_vain { state.in_vain.saturating_add(1) } else { 0 };
-        state.probation &= in_vain;
-        let count = state.crashes.len();
-        let (time, quarantined) = if count >= crashes || state.probation {
-            // After it, one more crash without an answer brings the next one.
-            state.probation = true;
-            state.crashes.clear();
-            (quarantine, true)
-        } else if state.in_vain > 1 {
-            let times = 1 << (state.in_vain - 2).min(16);
-            (FIRST_PAUSE.saturating_mul(times).min(LONGEST_PAUSE), false)
-        } else {
-            return None;
-        };
+        let RestartPause { time, quarantined } =
+            state.crashes.add(now, in_vain, self.makeup.rules)?;
         state.pause = Some((now + time, quarantined));
         self.wake_after(time);
-        quarantined.then_some(Incident::Quarantined { time, crashes: count })
+        let crashes = state.crashes.before_quarantine();
+        quarantined.then_some(Incident::Quarantined { time, crashes })
     }
 
     /// Starts the next worker when a pause is over. After a quarantine it is started when it is needed.
@@ -491,7 +467,8 @@ impl State {
         let last = self.last_end.clone().unwrap_or_default();
         match self.pause_left()? {
             (left, true) => {
-                Some(Refusal::Quarantined { left, crashes: self.crashes.len() + 1, last })
+                let crashes = self.crashes.before_quarantine();
+                Some(Refusal::Quarantined { left, crashes, last })
             }
             (left, false) if left > SHORT_PAUSE => Some(Refusal::Pausing { left, last }),
             _ => None,

@@ -39,6 +39,7 @@ fn adapters_of_a_running_daemon_are_listed() {
         "WORKERS",
         "RESTARTS",
         "LAST END",
+        "UNDECLARED ERRORS",
     ];
     assert_eq!(heading, headings);
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();

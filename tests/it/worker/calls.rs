@@ -49,7 +49,7 @@ fn many_calls_are_in_flight_in_one_worker() {
     let shop = Shop::new();
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);
-    let notices = Arc::new(move |_| {
+    let notices = Arc::new(move |_: &str, _| {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let loader = Loader { notices, ..shop.loader(Placement::worker()) };
@@ -111,6 +111,8 @@ fn repeated_crashes_end_in_quarantine_until_it_is_released() {
     let error = adapter.call(&call).unwrap_err();
     assert_eq!(error.code, "ADAPTER_QUARANTINED", "{error}");
     assert_eq!(error.kind, ErrorKind::Operational);
+    let count = "the adapter is in quarantine after 5 crashes; the last: ";
+    assert!(error.message.starts_with(count), "{error}");
     let workers = adapter.workers().unwrap();
     assert_eq!((workers.state, workers.processes.len()), ("quarantined", 0));
     assert!(adapter.release());

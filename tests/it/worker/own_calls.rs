@@ -161,4 +161,23 @@ fn a_quarantine_ends_by_itself_and_one_more_crash_brings_it_back() {
         Crashed,
     ];
     assert_eq!(kinds(&shop.incidents()), order);
+    // The second quarantine continues the first: the crash that brought it back is one more.
+    let incidents = shop.incidents();
+    let quarantines = incidents.iter().filter(|one| one.kind == Quarantined);
+    let texts: Vec<&str> = quarantines.map(|one| one.text.as_str()).collect();
+    let expected =
+        [3, 4].map(|crashes| format!("is in quarantine for 300ms after {crashes} crashes"));
+    assert_eq!(texts, expected);
+}
+
+#[test]
+fn a_single_crash_is_told_in_the_singular() {
+    let shop = Shop::new();
+    let placement = Placement { crashes: 1, ..Placement::worker() };
+    let adapter = shop.load_at(&factory_ref("call_exits_7"), placement);
+    assert_eq!(ended(&start(&adapter, "m", &json!({}))).unwrap_err().code, CRASHED);
+    let refused = ended(&start(&adapter, "m", &json!({}))).unwrap_err();
+    assert!(refused.message.contains(" after 1 crash; the last: "), "{refused}");
+    eventually("quarantine", || shop.incidents().len() == 2);
+    assert!(shop.incidents()[1].text.ends_with(" after 1 crash"), "{:?}", shop.incidents());
 }

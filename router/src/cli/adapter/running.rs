@@ -15,8 +15,17 @@ const PATH: &str = "/v1/adapters";
 /// The largest answer that is read: a thousand adapters take a tenth of it.
 const MAX_ANSWER: u64 = 4 * 1024 * 1024;
 
-const HEADINGS: [&str; 8] =
-    ["ADAPTER", "KIND", "CAPABILITIES", "ISOLATION", "STATE", "WORKERS", "RESTARTS", "LAST END"];
+const HEADINGS: [&str; 9] = [
+    "ADAPTER",
+    "KIND",
+    "CAPABILITIES",
+    "ISOLATION",
+    "STATE",
+    "WORKERS",
+    "RESTARTS",
+    "LAST END",
+    "UNDECLARED ERRORS",
+];
 
 /// Which daemon, and how it is asked.
 #[derive(clap::Args)]
@@ -158,8 +167,24 @@ fn row(adapter: &Value) -> Vec<String> {
         cell("workers"),
         cell("restarts"),
         cell("last_end"),
+        undeclared(adapter),
     ];
     cells.iter().map(|cell| shortened(&visible(cell))).collect()
+}
+
+/// Returns the error codes that an adapter returned without having declared them, each with its number.
+fn undeclared(adapter: &Value) -> String {
+    let Some(Value::Object(codes)) = adapter.get("undeclared_error_codes") else {
+        return "-".to_owned();
+    };
+    let counted = codes.iter().filter_map(|(code, count)| match count {
+        Value::Int(count) => Some(format!("{code} {count}")),
+        _ => None,
+    });
+    match counted.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "-".to_owned(),
+        counted => counted,
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +197,8 @@ mod tests {
         let shown = |text: &str| row(&parse(text.as_bytes(), Limits::REQUEST).unwrap());
         let whole = r#"{"adapter_id": "shop", "adapter_kind": "http", "capabilities": ["external", "apply"],
             "isolation": "worker", "state": "quarantined", "workers": 0, "restarts": 5,
-            "last_end": "crashed with SIGSEGV (signal 11)", "until": "2030-01-01T00:00:00Z"}"#;
+            "last_end": "crashed with SIGSEGV (signal 11)", "until": "2030-01-01T00:00:00Z",
+            "undeclared_error_codes": {"SOLD_OUT": 3, "TIMEOUT": 1}}"#;
         assert_eq!(
             shown(whole),
             [
@@ -183,14 +209,15 @@ mod tests {
                 "quarantined until 2030-01-01T00:00:00Z",
                 "0",
                 "5",
-                "crashed with SIGSEGV (signal 11)"
+                "crashed with SIGSEGV (signal 11)",
+                "SOLD_OUT 3, TIMEOUT 1"
             ]
         );
         let bare =
             r#"{"adapter_id": "a\u001b[2J", "capabilities": [], "until": null, "last_end": null}"#;
         let bare = shown(bare);
         assert!(bare[0].starts_with('a') && !bare[0].contains('\u{1b}'), "{bare:?}");
-        assert_eq!(bare[1..], ["-"; 7]);
-        assert_eq!(shown("1"), ["-"; 8]);
+        assert_eq!(bare[1..], ["-"; 8]);
+        assert_eq!(shown("1"), ["-"; 9]);
     }
 }

@@ -61,7 +61,7 @@ fn escape(message: &str) -> String {
 }
 
 fn remedy(id: &str, validation: &Validation) -> String {
-    if let Some(error) = &validation.error {
+    if let Some(error) = validation.error.as_ref().filter(|_| id == CHECKS[0].id) {
         return format!("{} [{}]", visible(error.hint()), error.reason().code());
     }
     CHECKS.iter().find(|check| check.id == id).map_or("", |check| check.remedy).to_owned()

@@ -8,6 +8,8 @@ use nexus_router_sdk::Capability;
 use super::{Adapter, Backing, Inner};
 use crate::digest::Digest;
 use crate::loader::library::Instance;
+use crate::loader::manifest::ManifestView;
+use crate::loader::undeclared::UndeclaredCodes;
 use crate::loader::{Confined, Description};
 use crate::worker::Team;
 
@@ -20,7 +22,20 @@ impl Adapter {
         simulation: Option<Team>,
     ) -> Self {
         let factory_ref = factory_ref.to_owned();
-        Self { inner: Arc::new(Inner { factory_ref, description, backing, confined, simulation }) }
+        let undeclared = Arc::default();
+        let inner = Inner { factory_ref, description, backing, confined, simulation, undeclared };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Counts from now on which error codes it returns that its manifest does not list.
+    pub(in crate::loader) fn counting_undeclared(
+        mut self,
+        manifest: Option<&ManifestView>,
+    ) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.undeclared = Arc::new(UndeclaredCodes::new(manifest));
+        }
+        self
     }
 
     /// Returns the built-in adapter that stands in for dry runs and can do nothing else.

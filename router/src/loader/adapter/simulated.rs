@@ -1,5 +1,7 @@
 //! Simulated calls: made with the dry-run flag, in workers without network or writes.
 
+use std::sync::Arc;
+
 use nexus_router_sdk::AdapterError;
 
 use super::{Adapter, Answered, QUARANTINED, Started, UNAVAILABLE, of_worker};
@@ -17,7 +19,8 @@ impl Adapter {
             done(Err(AdapterError::operational(UNAVAILABLE, message)));
             return Started::Here;
         };
-        let done = Box::new(|answer| done(of_worker(answer).map(Answered::from)));
+        let undeclared = Arc::clone(&self.inner.undeclared);
+        let done = Box::new(move |answer| done(of_worker(answer, &undeclared).map(Answered::from)));
         Started::InWorker(team.call(call_id, request, done))
     }
 

@@ -40,6 +40,9 @@ impl Fake {
                 .collect::<Result<_, _>>()?,
         };
         let responses = config.get("responses").and_then(Value::as_array);
+        if let Some(refusal) = config.get("refuses") {
+            return Err(caused_error(refusal));
+        }
         let fake = Self {
             adapter_id: adapter_id.unwrap_or(KIND).to_owned(),
             capabilities,
@@ -72,6 +75,38 @@ impl Fake {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.expect("a trace can be left");
+    }
+}
+
+/// Error with a source.
+#[derive(Debug)]
+struct Cause {
+    text: String,
+    source: Option<Box<Self>>,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// Makes an error whose sources have the texts `causes`, outermost first.
+fn caused_error(value: &Value) -> AdapterError {
+    let error = AdapterError::operational(text(value, "error_code"), "it did not work");
+    let causes = value["causes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let chain = causes
+        .rev()
+        .fold(None, |source, text| Some(Box::new(Cause { text: text.to_owned(), source })));
+    match chain {
+        Some(cause) => error.caused_by(&*cause),
+        None => error,
     }
 }
 
@@ -153,6 +188,20 @@ impl Fake {
                 value.as_str().unwrap_or_default(),
             )),
             "unknown_exception" => panic!("{}", value.as_str().unwrap_or_default()),
+            "caused_error" => Err(caused_error(value)),
+            "print" => {
+                let mut stdout = std::io::stdout();
+                let printed = writeln!(stdout, "{}", value.as_str().unwrap_or_default());
+                printed.and_then(|()| stdout.flush()).expect("it can be printed");
+                Ok(Object::new())
+            }
+            "log" => {
+                for level in [Level::Debug, Level::Info, Level::Warn, Level::Error] {
+                    context.log(level, value.as_str().unwrap_or_default());
+                }
+                context.output(value.as_str().unwrap_or_default());
+                Ok(Object::new())
+            }
             "process_dies" => std::process::abort(),
             "sleep_ms" => {
                 context.sleep(Duration::from_millis(value.as_u64().unwrap_or_default()))?;
