@@ -166,7 +166,7 @@ pub fn inspect_adapter(factory_ref: &str, config: &Value) -> Result<Inspection, 
 }
 
 /// Result of an examination, with what it was read from.
-struct Examined {
+struct ExaminedAdapter {
     validation: Validation,
     /// What the file tells, if it could be read.
     opened: Option<Opened>,
@@ -190,7 +190,7 @@ fn examine(
     loader: &Loader,
     request: &LoadRequest<'_>,
     strictness: Strictness,
-) -> Result<Examined, AdapterLoadError> {
+) -> Result<ExaminedAdapter, AdapterLoadError> {
     let unanswered = |error: &AdapterLoadError| {
         matches!(error.reason(), Reason::DryRunUnavailable | Reason::CacheUnusable)
     };
@@ -202,19 +202,23 @@ fn examine(
                 CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
             let metadata = Some(metadata(&candidate));
             let validation = Validation { metadata, checks, error: None };
-            Ok(Examined { validation, opened: Some(opened), observations: Some(observations) })
+            Ok(ExaminedAdapter {
+                validation,
+                opened: Some(opened),
+                observations: Some(observations),
+            })
         }
         Err(error) | Ok((_, Err(error))) if unanswered(&error) => Err(error),
         Ok((opened, Err(error))) => {
             let mut checks = vec![not_loaded(&error)];
             checks.extend(failures_of_the_file(&opened, strictness));
             let validation = Validation { metadata: None, checks, error: Some(error) };
-            Ok(Examined { validation, opened: Some(opened), observations: None })
+            Ok(ExaminedAdapter { validation, opened: Some(opened), observations: None })
         }
         Err(error) => {
             let checks = vec![not_loaded(&error)];
             let validation = Validation { metadata: None, checks, error: Some(error) };
-            Ok(Examined { validation, opened: None, observations: None })
+            Ok(ExaminedAdapter { validation, opened: None, observations: None })
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn add(details: &mut Object, error: &(dyn Error + 'static)) {
 
 /// Returns the text of an error, cut to a bounded length while it is written.
 pub(super) fn text_of(error: &(dyn Error + 'static)) -> String {
-    let mut bounded = Bounded { text: String::new(), left: MAX_CHARS };
+    let mut bounded = BoundedText { text: String::new(), left: MAX_CHARS };
     match write!(bounded, "{error}") {
         Ok(()) => bounded.text,
         Err(_) => bounded.text + "…",
@@ -34,12 +34,12 @@ pub(super) fn text_of(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Text that takes a limited number of characters, and then fails.
-struct Bounded {
+struct BoundedText {
     text: String,
     left: usize,
 }
 
-impl std::fmt::Write for Bounded {
+impl std::fmt::Write for BoundedText {
     fn write_str(&mut self, part: &str) -> std::fmt::Result {
         for character in part.chars() {
             self.left = self.left.checked_sub(1).ok_or(std::fmt::Error)?;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::passive::declared_lines;
 use super::render::{RenderInput, render};
-use super::{Examined, Status, Strictness, Validation, examine};
+use super::{ExaminedAdapter, Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
 use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest};
@@ -52,7 +52,8 @@ pub fn inspect(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<Inspection, AdapterLoadError> {
-    let Examined { validation, opened, observations } = examine(loader, request, strictness)?;
+    let ExaminedAdapter { validation, opened, observations } =
+        examine(loader, request, strictness)?;
     let observations = observations.as_ref();
     let library = opened.as_ref().map(|opened| facts(opened, observations));
     let passive = opened.as_ref().zip(observations).and_then(|(opened, observations)| {
