@@ -5,80 +5,19 @@
 pub mod docs;
 mod inspect;
 mod list;
-mod passive;
 mod render;
-mod table;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use inspect::{Inspection, LibraryFacts, inspect};
 pub use list::{Listed, built_ins, doc_entries, list};
-pub use table::{CHECKS, Check};
 
 use crate::config::Environment;
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason};
-use table::{Candidate, Outcome};
-
-/// Whether unknown capabilities are failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
-    /// They are.
-    #[default]
-    Strict,
-    /// They are warnings.
-    Lenient,
-}
-
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It holds.
-    Pass,
-    /// It does not hold, and the adapter is not ok.
-    Fail,
-    /// It does not hold, and the adapter may still be ok.
-    Warn,
-    /// It could not be looked at, because of another check.
-    Skip,
-}
-
-impl Status {
-    /// Returns the word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Warn => "warn",
-            Self::Skip => "skip",
-        }
-    }
-
-    /// Returns the sign for it.
-    #[must_use]
-    pub const fn sign(self) -> char {
-        match self {
-            Self::Pass => '✓',
-            Self::Fail => '✗',
-            Self::Warn => '⚠',
-            Self::Skip => '○',
-        }
-    }
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckResult {
-    /// The stable id.
-    pub id: &'static str,
-    /// How it ended.
-    pub status: Status,
-    /// What was found.
-    pub message: String,
-}
+use crate::loader::{
+    AdapterLoadError, Candidate, LoadRequest, Loader, Opened, Reason, load_failure, run_checks,
+};
+pub use crate::loader::{CHECKS, Check, CheckResult, Status, Strictness};
 
 /// The result of validating an adapter.
 #[derive(Debug)]
@@ -171,32 +110,20 @@ fn examine(
 ) -> Result<(Validation, Option<(Opened, Observations)>), AdapterLoadError> {
     match loader.examine(request) {
         Ok((opened, observations)) => {
-            let rehearsal = passive::rehearse(loader, &opened, &observations)?;
+            let rehearsal = loader.rehearse_examples(&opened, &observations)?;
             let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);
-            let checks =
-                CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
+            let checks = run_checks(&candidate);
             let metadata = Some(metadata(&candidate));
             Ok((Validation { metadata, checks, error: None }, Some((opened, observations))))
         }
         Err(error) => match error.reason() {
             Reason::DryRunUnavailable | Reason::CacheUnusable => Err(error),
             _ => {
-                let outcome = Outcome::Fail(format!("Failed to load adapter: {error}"));
-                let checks = vec![result(&CHECKS[0], outcome)];
+                let checks = vec![load_failure(&error)];
                 Ok((Validation { metadata: None, checks, error: Some(error) }, None))
             }
         },
     }
-}
-
-fn result(check: &Check, outcome: Outcome) -> CheckResult {
-    let (status, message) = match outcome {
-        Outcome::Pass(message) => (Status::Pass, message),
-        Outcome::Fail(message) => (Status::Fail, message),
-        Outcome::Warn(message) => (Status::Warn, message),
-        Outcome::Skip(message) => (Status::Skip, message),
-    };
-    CheckResult { id: check.id, status, message }
 }
 
 fn metadata(candidate: &Candidate<'_>) -> Value {

@@ -434,6 +434,10 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
         secrets.scrub(&error.to_string()),
     )
     .with_hint(secrets.without_known(error.hint()));
+    let scrubbed = match error.refused_since() {
+        Some(since) => scrubbed.remembered_since(since),
+        None => scrubbed,
+    };
     match error.cause() {
         Some(cause) => scrubbed.caused_by(&cause.cause_type, secrets.scrub(&cause.text)),
         None => scrubbed,

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::passive::declared_lines;
 use super::render::{RenderInput, render};
 use super::{Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description};
+use crate::loader::{
+    AdapterLoadError, LoadRequest, Loader, Opened, declared_lines, description,
+};
 
 /// What is known of an adapter.
 #[derive(Debug)]

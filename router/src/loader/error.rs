@@ -3,6 +3,8 @@
 use nexus_router_sdk::Object;
 use serde_json::Value;
 
+use crate::clock::Timestamp;
+
 /// Why an adapter was not loaded.
 ///
 /// This is the one error type of [`load_adapter`](super::load_adapter), whatever went wrong.
@@ -17,6 +19,7 @@ struct Inner {
     message: String,
     hint: Option<String>,
     cause: Option<Cause>,
+    remembered_since: Option<Timestamp>,
 }
 
 /// What lies behind a failed load.
@@ -39,6 +42,7 @@ impl AdapterLoadError {
             message: bounded(message.into()),
             hint: None,
             cause: None,
+            remembered_since: None,
         }))
     }
 
@@ -51,6 +55,23 @@ impl AdapterLoadError {
         self.0.cause =
             Some(Cause { text: bounded(text.into()), cause_type: cause_type.to_owned() });
         self
+    }
+
+    /// Adds a remark to the message.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        self.0.message = bounded(format!("{}; {note}", self.0.message));
+        self
+    }
+
+    pub(crate) fn remembered_since(mut self, since: Timestamp) -> Self {
+        self.0.remembered_since = Some(since);
+        self
+    }
+
+    /// Returns since when the router remembers that the library is refused. None if it was tried for this error.
+    #[must_use]
+    pub fn refused_since(&self) -> Option<Timestamp> {
+        self.0.remembered_since
     }
 
     /// Returns the ref that was to be loaded.
@@ -83,7 +104,8 @@ impl AdapterLoadError {
         self.0.hint.as_deref().unwrap_or_else(|| self.0.reason.remedy())
     }
 
-    /// Returns `factory_ref`, `reason`, and, if something lies behind, `cause` and `cause_type`.
+    /// Returns `factory_ref`, `reason`, and, if something lies behind, `cause` and `cause_type`; `refused_since`, if the
+    /// refusal is remembered.
     #[must_use]
     pub fn details(&self) -> Object {
         let mut details = Object::new();
@@ -95,6 +117,9 @@ impl AdapterLoadError {
         if let Some(cause) = self.cause() {
             put("cause", &cause.text);
             put("cause_type", &cause.cause_type);
+        }
+        if let Some(since) = self.refused_since() {
+            put("refused_since", &since.to_string());
         }
         details
     }
@@ -177,7 +202,7 @@ reasons! {
         "The file's tables are damaged, or larger than those of any library."
         "build or copy the library again"
     UnsafeDependency "UNSAFE_DEPENDENCY"
-        "The library asks for others by path, or in places that are not absolute."
+        "The library asks for others by path, in places that are not absolute, or, with a pin, outside of the system's."
         "link what it needs statically, or install it where the system's loader looks"
     WrongPlatform "WRONG_PLATFORM"
         "The library is built for another machine."
@@ -245,6 +270,9 @@ reasons! {
     GrantUnusable "GRANT_UNUSABLE"
         "A worker cannot be given what is granted."
         "check that every granted path is there, is what it should be, and can be opened by this user"
+    ChecksFailed "CHECKS_FAILED"
+        "The adapter loads, and fails checks of the gate."
+        "run nexus-router adapter validate; require_valid = false in [workers] loads it anyway"
     SandboxUnavailable "SANDBOX_UNAVAILABLE"
         "The kernel cannot confine a worker as it must be."
         "use a newer kernel, or name what may be missing in workers.accept_missing"
