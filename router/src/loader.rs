@@ -294,9 +294,9 @@ impl Loader {
         }
         let observations = self.admit_tried(opened, &verdict).map_err(|failed| failed.error)?;
         let confinement = &observations.confinement;
-        if !confinement.is_full() {
+        if !confinement.is_full() || !observations.is_observed {
             let factory_ref = opened.factory_ref.as_str();
-            tracing::warn!(factory_ref, %confinement, "tried without full confinement");
+            tracing::warn!(factory_ref, %confinement, "tried without full confinement and observation");
         }
         verdict.remember_load(KnownLoad { worker: None });
         Ok(())

@@ -55,7 +55,7 @@ fn adapters_load_where_checks_are_not_required() {
 fn daemon_settings_turn_the_refusal_off() {
     let trial = TrialWorld::new(&failing().remove(0).1);
     let library = trial.world.path("libmimic.so");
-    let plan = r#"{"goal": "g", "mode": "apply", "dispatch": {"adapter_id": "mimic"}, "plan_override": [{"step_id": "s", "intent": "i", "call": {"tool": "t", "method": "m", "args": {}}}]}"#;
+    let plan = r#"{"goal": "g", "mode": "apply", "policy": {"allow_apply": true}, "dispatch": {"adapter_id": "mimic"}, "plan_override": [{"step_id": "s", "intent": "i", "call": {"tool": "t", "method": "m", "args": {}}}]}"#;
     std::fs::write(trial.world.path("plan.json"), plan).unwrap();
     for (required, code) in [(true, 2), (false, 0)] {
         let text = format!(

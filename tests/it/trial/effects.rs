@@ -40,7 +40,7 @@ const ON_PROCESSES: &[(&str, &str)] = &[
     ("signal_mask", "other signals are blocked"),
     ("identity", "setgid"),
     ("shared_memory", "shmget"),
-    ("listen", "bind: 127.0.0.1:0"),
+    ("listen", "bind: port 0"),
 ];
 
 fn with_effect(part: &str, effect: &str, subject: &str) -> Mimic {
@@ -113,7 +113,7 @@ fn connections_are_found_and_not_made() {
     for (effect, address) in &addresses {
         let trial = TrialWorld::new(&with_effect("constructor_effect", effect, address));
         // A datagram is sent from a socket that is bound first, which is denied already.
-        let told = if *effect == "datagram" { "bind: 127.0.0.1:0" } else { address };
+        let told = if *effect == "datagram" { "bind: port 0" } else { address };
         assert_found(&trial, effect, told);
     }
     let mut byte = [0];
@@ -137,6 +137,11 @@ fn effects_are_carried_out_where_checks_are_not_required() {
 fn usual_beginnings_are_no_effects() {
     for effect in ["ended_threads", "runtime", "null", "own_name", "probe"] {
         for part in ["constructor_effect", "factory_effect"] {
+            // Threads cannot end while the system's loader holds its lock.
+            let has_threads = ["ended_threads", "runtime"].contains(&effect);
+            if has_threads && part == "constructor_effect" {
+                continue;
+            }
             let trial = TrialWorld::new(&with_effect(part, effect, ""));
             let run = trial.validate(&[]);
             let report = run.json();
