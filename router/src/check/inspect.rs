@@ -6,9 +6,7 @@ use super::render::{RenderInput, render};
 use super::{Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{
-    AdapterLoadError, LoadRequest, Loader, Opened, declared_lines, description,
-};
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, declared_lines, description};
 
 /// What is known of an adapter.
 #[derive(Debug)]

@@ -213,10 +213,12 @@ impl Examination {
     /// Makes the loader that tries the adapter as a daemon with this configuration does.
     fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
         let config = self.target.search.config(environment)?;
-        let isolation = Isolation::ALL.iter().find(|(name, _)| Some(*name) == self.isolation.as_deref());
+        let isolation =
+            Isolation::ALL.iter().find(|(name, _)| Some(*name) == self.isolation.as_deref());
         let isolation = isolation.map(|(_, isolation)| *isolation);
         let grants = grants(&self.grant)?;
-        if isolation.unwrap_or(config.workers.isolation) == Isolation::Inline && !grants.is_empty() {
+        if isolation.unwrap_or(config.workers.isolation) == Isolation::Inline && !grants.is_empty()
+        {
             return Err(Error::usage(
                 "--grant binds nobody: the adapter runs inline",
                 "write --isolation worker, or leave the grants out",

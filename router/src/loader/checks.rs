@@ -11,10 +11,10 @@ pub(crate) use passive::declared_lines;
 pub(crate) use table::Candidate;
 pub use table::{CHECKS, Check};
 
+use super::Loader;
 use super::error::{AdapterLoadError, Reason};
 use super::opened::Opened;
 use super::wire::Observations;
-use super::Loader;
 use passive::Rehearsal;
 use table::Outcome;
 

@@ -99,7 +99,10 @@ fn work(parent: u32) -> io::Result<()> {
 fn hand_over(listener: OwnedFd) -> io::Result<()> {
     let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let message = serde_json::to_vec(&Message::Observed {})?;
-    Wire::new(socket).send_with(Kind::Said, &message, listener.as_fd())
+    let sent = Wire::new(socket).send_with(Kind::Said, &message, listener.as_fd());
+    // Nobody in this process is to answer.
+    drop(listener);
+    sent
 }
 
 /// Takes the socket from standard input and puts nothing in its place.

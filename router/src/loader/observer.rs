@@ -70,7 +70,7 @@ impl ObservedAttempts {
 
 impl AttemptList {
     fn add(&mut self, text: String) {
-        match self.told.iter().any(|known| *known == text) {
+        match self.told.contains(&text) {
             true => {}
             false if self.told.len() < MAX_TOLD => self.told.push(text),
             false => self.others += 1,
@@ -103,8 +103,7 @@ fn observe(listener: &Listener, places: &ReadablePlaces, watch: &PipeReader) -> 
 /// Waits for a notice. There will be none if the child is gone, or nobody wants to know any more.
 fn is_asked(listener: &Listener, watch: &PipeReader) -> bool {
     loop {
-        let mut ends =
-            [PollFd::new(listener, PollFlags::IN), PollFd::new(watch, PollFlags::IN)];
+        let mut ends = [PollFd::new(listener, PollFlags::IN), PollFd::new(watch, PollFlags::IN)];
         match poll(&mut ends, None) {
             Ok(_) if ends[0].revents().contains(PollFlags::IN) => return true,
             Ok(_) => return false,

@@ -6,11 +6,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::Loader;
 use super::elf::{self, Dependencies};
 use super::error::{AdapterLoadError, Reason};
 use super::factory_ref::FactoryRef;
 use super::image::{self, Image};
-use super::Loader;
 use crate::grant::Isolation;
 
 /// Directories of the system's libraries.
@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn loaded_library_is_found_by_its_name() {
         let maps = "7f00-7f01 r--p 0 08:01 1    /usr/lib/libc.so.6\n7f01-7f02 r--p 0 08:01 2    /opt/a b/libx.so\n";
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(find_loaded(maps, &names(&["libc.so.6"])), None);
         let names = names(&["libx.so"]);
         assert_eq!(find_loaded(maps, &names), Some(("libx.so", "/opt/a b/libx.so")));

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::library::Stage;
-use super::wire::Task;
 use super::hearing::Halt;
+use super::library::Stage;
 use super::opened::call_error;
+use super::wire::Task;
 use super::{AdapterLoadError, Call, Loader, Opened};
 
 /// What a child sees of the world, beyond its job.

@@ -16,11 +16,9 @@ use super::hearing::Halt;
 use super::library::Stage;
 use super::opened::{Opened, call_error};
 use super::rehearsal::Surroundings;
-use super::wire::{Observations, Task};
 use super::verdict::VerdictFile;
-use super::{
-    Call, DryRun, LoadRequest, Loader, Trial, adapter, checks, helper_error, working,
-};
+use super::wire::{Observations, Task};
+use super::{Call, DryRun, LoadRequest, Loader, Trial, adapter, checks, helper_error, working};
 use crate::grant::{Feature, Grants, Isolation};
 use crate::sandbox::{Metadata, Profile, Reading};
 use crate::worker::{CHILD_ARGUMENT, Ending, Recipe};
@@ -212,7 +210,11 @@ impl Loader {
             accept: if worker { self.placement.accept_missing.clone() } else { all() },
         };
         let environment = self.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
-        ChildBounds { profile, environment: environment.into_iter().collect(), limit: self.limits.time }
+        ChildBounds {
+            profile,
+            environment: environment.into_iter().collect(),
+            limit: self.limits.time,
+        }
     }
 
     /// Returns what a child must be able to read.

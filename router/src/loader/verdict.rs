@@ -93,8 +93,7 @@ impl Loader {
                 let grants = working::granted(self, opened)?;
                 let profile = working::profile(self, opened, grants);
                 // Another kernel may confine otherwise, and so may this one when it was started otherwise.
-                let kernel =
-                    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+                let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
                 let offered = sandbox::offered();
                 let profile = serde_json::to_string(&profile).unwrap_or_default();
                 format!("{kernel}{offered}{checked} {profile}")

@@ -90,12 +90,7 @@ impl Listener {
         attempt
     }
 
-    fn observe_opening(
-        &self,
-        notice: &Notice,
-        flags: OFlags,
-        places: &ReadablePlaces,
-    ) -> Attempt {
+    fn observe_opening(&self, notice: &Notice, flags: OFlags, places: &ReadablePlaces) -> Attempt {
         let of_call = names::action(notice.call());
         let path = match self.subject_path(notice, of_call.subject) {
             Ok(path) => path,
@@ -158,8 +153,7 @@ impl Listener {
             Some(stand_in) => {
                 let mut flags = SocketFlags::CLOEXEC;
                 flags.set(SocketFlags::NONBLOCK, kind & libc::SOCK_NONBLOCK != 0);
-                let made =
-                    rustix::net::socket_with(AddressFamily::UNIX, stand_in, flags, None);
+                let made = rustix::net::socket_with(AddressFamily::UNIX, stand_in, flags, None);
                 self.answer_opened(notice, made, kind & libc::SOCK_CLOEXEC != 0);
             }
             None => self.answer(notice, Err(Errno::PERM)),
@@ -219,7 +213,8 @@ impl Listener {
                     return Attempt::Denied(format!("{name}: to see whether a process is there"));
                 }
                 let process = process.map(|at| low(notice.arguments[at]).cast_signed());
-                let to = process.map_or_else(String::new, |process| format!(" to process {process}"));
+                let to =
+                    process.map_or_else(String::new, |process| format!(" to process {process}"));
                 Some(format!("{signal}{to}"))
             }
             Subject::Number { at, unit } => Some(format!("{} {unit}", notice.arguments[at])),
@@ -246,12 +241,11 @@ impl Listener {
         };
         match notice.call() {
             // Threads begin with the older call then.
-            libc::SYS_clone3 => {
-                number(0).is_none_or(|flags| flags & u64::from(libc::CLONE_THREAD.cast_unsigned()) != 0)
+            libc::SYS_clone3 => number(0)
+                .is_none_or(|flags| flags & u64::from(libc::CLONE_THREAD.cast_unsigned()) != 0),
+            libc::SYS_openat2 => {
+                number(2).is_none_or(|flags| !writes(OFlags::from_bits_retain(low(flags))))
             }
-            libc::SYS_openat2 => number(2).is_none_or(|flags| {
-                !writes(OFlags::from_bits_retain(low(flags)))
-            }),
             // A limit is only asked for.
             libc::SYS_prlimit64 => notice.arguments[2] == 0,
             libc::SYS_setitimer => {

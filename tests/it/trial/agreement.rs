@@ -69,7 +69,11 @@ fn gate_needs_what_workers_need_of_a_dependency() {
     let elsewhere = world.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let dependency = elsewhere.join("libdependency.so");
-    compile_c("int dependency(void) { return 1; }", &dependency, &["-shared", "-Wl,-soname,libdependency.so"]);
+    compile_c(
+        "int dependency(void) { return 1; }",
+        &dependency,
+        &["-shared", "-Wl,-soname,libdependency.so"],
+    );
     let place = elsewhere.to_str().unwrap();
     let source = c_adapter("extern int dependency(void); int f(void) { return dependency(); }");
     let library = world.path("libdependent.so");

@@ -65,7 +65,8 @@ fn daemon_settings_turn_the_refusal_off() {
         );
         let config = trial.world.path("router.toml");
         std::fs::write(&config, text).unwrap();
-        let run = trial.world.run(&["run", "--config", "router.toml", "--db", "runs.db", "plan.json"]);
+        let run =
+            trial.world.run(&["run", "--config", "router.toml", "--db", "runs.db", "plan.json"]);
         let shown = run.stdout() + &run.stderr();
         assert_eq!(run.code(), code, "{required}: {shown}");
         assert_eq!(shown.contains("MANIFEST_KIND_MATCH"), required, "{shown}");

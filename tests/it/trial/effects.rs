@@ -36,7 +36,7 @@ const ON_PROCESSES: &[(&str, &str)] = &[
     ("umask", "umask was changed"),
     ("limit", "limits: that of descriptors"),
     ("priority", "setpriority"),
-    ("processors", "scheduling: "),
+    ("scheduling", "scheduling: "),
     ("signal_mask", "other signals are blocked"),
     ("identity", "setgid"),
     ("shared_memory", "shmget"),

@@ -18,10 +18,8 @@ fn counting_helper(trial: &TrialWorld) -> (PathBuf, impl Fn() -> usize) {
     // Another process writes it: what this one has open for writing could not be started.
     let script = format!("#!/bin/sh\necho >> {}\nexec {PROGRAM} \"$@\"\n", count.display());
     std::fs::write(trial.world.path("helper.text"), script).unwrap();
-    let copied = std::process::Command::new("cp")
-        .arg(trial.world.path("helper.text"))
-        .arg(&helper)
-        .status();
+    let copied =
+        std::process::Command::new("cp").arg(trial.world.path("helper.text")).arg(&helper).status();
     assert!(copied.unwrap().success());
     std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
     let counted = move || std::fs::read_to_string(&count).map_or(0, |text| text.lines().count());
@@ -33,10 +31,8 @@ fn crashing() -> Mimic {
 }
 
 fn hanging_loader(trial: &TrialWorld, helper: PathBuf) -> Loader {
-    let placement = Placement {
-        start_timeout: std::time::Duration::from_secs(2),
-        ..Placement::worker()
-    };
+    let placement =
+        Placement { start_timeout: std::time::Duration::from_secs(2), ..Placement::worker() };
     Loader { dry_run: DryRun::Helper(helper), ..trial.loader(placement) }
 }
 
@@ -98,12 +94,10 @@ fn whatever_differs_is_tried_again() {
 #[test]
 fn other_grants_are_tried_again() {
     let capabilities = json!(["apply", "external"]);
-    let trial = TrialWorld::new(
-        &Mimic::new(
-            &json!({"adapter_id": "mimic", "adapter_kind": "mimic", "capabilities": capabilities}),
-            &json!({"schema_version": 1, "kind": "other", "capabilities": capabilities}),
-        ),
-    );
+    let trial = TrialWorld::new(&Mimic::new(
+        &json!({"adapter_id": "mimic", "adapter_kind": "mimic", "capabilities": capabilities}),
+        &json!({"schema_version": 1, "kind": "other", "capabilities": capabilities}),
+    ));
     let (helper, count) = counting_helper(&trial);
     let with = |read: &[&str]| {
         let read = read.iter().map(PathBuf::from).collect();
@@ -142,10 +136,8 @@ fn children_that_others_kill_are_not_held_against_a_library() {
     std::fs::remove_file(&helper).unwrap();
     let text = "#!/bin/sh\nkill -9 $$\n";
     std::fs::write(trial.world.path("helper.text"), text).unwrap();
-    let copied = std::process::Command::new("cp")
-        .arg(trial.world.path("helper.text"))
-        .arg(&helper)
-        .status();
+    let copied =
+        std::process::Command::new("cp").arg(trial.world.path("helper.text")).arg(&helper).status();
     assert!(copied.unwrap().success());
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&helper, executable).unwrap();

@@ -16,7 +16,9 @@ fn load(loader: &Loader, library: &Path, pinned: bool) -> Result<(), AdapterLoad
     let factory_ref = format!("{}:create_adapter", library.display());
     let config = json!({});
     let pin = pinned.then_some(pin);
-    loader.load(&LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &config, pin }).map(drop)
+    loader
+        .load(&LoadRequest { factory_ref: &factory_ref, adapter_id: None, config: &config, pin })
+        .map(drop)
 }
 
 /// Makes a dependency whose constructor leaves a file, and a library that needs it. Returns library, dependency and

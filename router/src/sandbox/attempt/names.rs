@@ -16,17 +16,29 @@ pub(super) enum Subject {
     /// The call itself says enough.
     Name(&'static str),
     /// A path, which may begin at a directory.
-    Path { at: Option<usize>, path: usize },
+    Path {
+        at: Option<usize>,
+        path: usize,
+    },
     /// An open file.
     File(usize),
     /// An address of the network.
-    Address { at: usize, length: usize },
+    Address {
+        at: usize,
+        length: usize,
+    },
     /// A message, which has an address.
     Message,
     /// A signal, to a process.
-    Signal { process: Option<usize>, signal: usize },
+    Signal {
+        process: Option<usize>,
+        signal: usize,
+    },
     /// A number, of something.
-    Number { at: usize, unit: &'static str },
+    Number {
+        at: usize,
+        unit: &'static str,
+    },
 }
 
 /// Returns what a call does.

@@ -3,15 +3,13 @@
 //! It stands in for the filters that deny. Somebody outside denies each call with the same error, and knows of it. If
 //! nobody is there, the kernel fails the call as one that it does not have. So no call is made in either case.
 
-use super::{
-    Rules, TargetArch, all, bits, compile, denied, flag, metadata_calls, notify,
-};
+use super::{Rules, TargetArch, all, bits, compile, denied, flag, metadata_calls, notify};
 use crate::grant::Grants;
 use crate::sandbox::table::{ABSENT, ATTRIBUTES, CHANGES, IDENTITIES, OPENINGS, TIMERS};
 use crate::sandbox::{Profile, Reading};
+use seccompiler::{BpfProgram, SeccompAction};
 #[cfg(target_arch = "x86_64")]
 use seccompiler::{SeccompCmpArgLen::Dword, SeccompCmpOp::Ne};
-use seccompiler::{BpfProgram, SeccompAction};
 
 /// Returns the filter for a profile, whatever is granted in it. `own` is the id of this process.
 pub(in crate::sandbox) fn filter(

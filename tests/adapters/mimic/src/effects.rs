@@ -1,4 +1,8 @@
 //! What a library must not do while it is loaded, and what it may: one attempt each, whose failure nobody is told.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "a comment on each would only say the same again"
+)]
 
 use std::ffi::{CString, c_int};
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +40,9 @@ fn make(effect: &str, subject: &str) -> std::io::Result<()> {
         "unix_datagram" => UnixDatagram::unbound()?.send_to(b"hello", subject).map(drop),
         "fork" => fork(subject),
         "clone3" => clone3(subject),
-        "program" => Command::new("/bin/sh").args(["-c", &format!("echo > {other}")]).status().map(drop),
+        "program" => {
+            Command::new("/bin/sh").args(["-c", &format!("echo > {other}")]).status().map(drop)
+        }
         // SAFETY: the signal is ignored by whoever does not ask for it, and goes to the parent.
         "signal" => check(unsafe { libc::kill(libc::getppid(), libc::SIGCONT) }),
         // SAFETY: it sets a timer that is long.
@@ -48,7 +54,7 @@ fn make(effect: &str, subject: &str) -> std::io::Result<()> {
         "limit" => limit(),
         // SAFETY: it sets a number of this process.
         "priority" => check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) }),
-        "processors" => processors(),
+        "scheduling" => scheduling(),
         "signal_mask" => signal_mask(),
         "identity" => {
             // SAFETY: it takes a number.
@@ -132,8 +138,8 @@ fn limit() -> std::io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })
 }
 
-/// Binds this thread to the first of its processors; with only one, nothing changes.
-fn processors() -> std::io::Result<()> {
+/// Gives this thread another policy.
+fn scheduling() -> std::io::Result<()> {
     // SAFETY: a policy without parameters needs a priority of 0, which the zeroes are.
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the parameters live through the call.

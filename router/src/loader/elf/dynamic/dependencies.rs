@@ -47,10 +47,7 @@ pub(super) fn check(entries: &[(i64, u64)], loaded: &Loaded<'_>) -> Result<(), F
 }
 
 /// Lists the libraries that are asked for, and where they are looked for.
-pub(super) fn list(
-    entries: &[(i64, u64)],
-    loaded: &Loaded<'_>,
-) -> Result<Dependencies, Finding> {
+pub(super) fn list(entries: &[(i64, u64)], loaded: &Loaded<'_>) -> Result<Dependencies, Finding> {
     let last = |tag: elf::DynamicTag| entries.iter().rfind(|entry| entry.0 == tag.0);
     let strings = last(elf::DT_STRTAB).zip(last(elf::DT_STRSZ));
     let strings = strings.and_then(|((_, table), (_, size))| loaded.bytes_at(*table, *size));
