@@ -110,3 +110,15 @@ pub(super) fn is_starved(process: u32, time: Duration) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
     tasks.into_iter().flatten().flatten().filter_map(waited).any(|waited| waited > time / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_without_a_wait_is_not_starved() {
+        assert!(!is_starved(std::process::id(), MAX_TIME));
+        // There is no such process.
+        assert!(!is_starved(u32::MAX, Duration::ZERO));
+    }
+}

@@ -86,19 +86,19 @@ impl Loader {
     /// Returns the place of the verdict on a library where it is to run.
     pub(super) fn verdict_of(&self, opened: &Opened) -> Result<VerdictFile, AdapterLoadError> {
         let helper = self.helper(opened)?;
-        // Without the checks, it is tried in another way.
+        // Without the checks, it is tried in another way. Another kernel may confine otherwise, and so may this one when
+        // it was started otherwise.
         let checked = if self.placement.require_valid { "checked" } else { "unchecked" };
+        let offered = sandbox::offered();
         let place = match self.placement.isolation {
             Isolation::Worker => {
                 let grants = working::granted(self, opened)?;
                 let profile = working::profile(self, opened, grants);
-                // Another kernel may confine otherwise, and so may this one when it was started otherwise.
                 let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-                let offered = sandbox::offered();
                 let profile = serde_json::to_string(&profile).unwrap_or_default();
                 format!("{kernel}{offered}{checked} {profile}")
             }
-            _ => format!("inline {checked}"),
+            _ => format!("inline {offered}{checked}"),
         };
         VerdictFile::of(&self.cache_dir, helper, opened, &place)
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))

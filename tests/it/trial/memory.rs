@@ -32,7 +32,7 @@ fn crashing() -> Mimic {
 
 fn hanging_loader(trial: &TrialWorld, helper: PathBuf) -> Loader {
     let placement =
-        Placement { start_timeout: std::time::Duration::from_secs(2), ..Placement::worker() };
+        Placement { start_timeout: std::time::Duration::from_secs(5), ..Placement::worker() };
     Loader { dry_run: DryRun::Helper(helper), ..trial.loader(placement) }
 }
 
