@@ -113,6 +113,10 @@ fn examine(
             let rehearsal = loader.rehearse_examples(&opened, &observations)?;
             let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);
             let checks = run_checks(&candidate);
+            if !checks.iter().any(|check| check.status == Status::Fail) {
+                // What was remembered is outdated, and a load is to say the same as the gate.
+                loader.forget_refusal_of(&opened)?;
+            }
             let metadata = Some(metadata(&candidate));
             Ok((Validation { metadata, checks, error: None }, Some((opened, observations))))
         }

@@ -1,9 +1,9 @@
 //! The memory of trials: a library that is known to load needs no second trial, nor does one that was refused.
 //!
 //! A verdict is bound to the file's digest, the factory, the configuration, the build of the program that
-//! tried it, and where it is to run with which grants. A refusal is remembered only if another trial would end alike;
-//! one for lack of time holds for an hour, because a machine may be slow in a way that nobody sees. Texts of a
-//! refusal hold no value of the configuration, and no output of the library.
+//! tried it, and where it is to run with which grants and limits. A refusal is remembered only if another trial would end
+//! alike. One for lack of time holds for an hour, because a machine may be slow in a way that nobody sees; one for a
+//! crash holds for a day. Texts of a refusal hold no value of the configuration, and no output of the library.
 
 use std::fs;
 use std::io;
@@ -30,6 +30,9 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Milliseconds for which a refusal for lack of time is remembered.
 const SLOW_FOR: i64 = 60 * 60 * 1000;
+
+/// Milliseconds for which a crash is remembered.
+const CRASHED_FOR: i64 = 24 * SLOW_FOR;
 
 /// What came of trying a library.
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,7 +76,12 @@ impl Loader {
             return Ok(false);
         }
         let opened = self.prepare(request)?;
-        let verdict = self.verdict_of(&opened)?;
+        self.forget_refusal_of(&opened)
+    }
+
+    /// Forgets that an opened library was refused. False if no refusal is remembered.
+    pub(crate) fn forget_refusal_of(&self, opened: &Opened) -> Result<bool, AdapterLoadError> {
+        let verdict = self.verdict_of(opened)?;
         if !matches!(verdict.recall(), Some(TrialVerdict::Refused(_))) {
             return Ok(false);
         }
@@ -95,10 +103,13 @@ impl Loader {
                 let grants = working::granted(self, opened)?;
                 let profile = working::profile(self, opened, grants);
                 let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+                let environment = working::environment(self, &profile.grants);
+                let environment = Digest::of(format!("{environment:?}").as_bytes());
                 let profile = serde_json::to_string(&profile).unwrap_or_default();
-                format!("{kernel}{offered}{checked} {profile}")
+                let time = self.placement.start_timeout;
+                format!("{kernel}{offered}{checked} {profile} {environment} {time:?}")
             }
-            _ => format!("inline {offered}{checked}"),
+            _ => format!("inline {offered}{checked} {:?} {:?}", self.limits, self.library_path),
         };
         VerdictFile::of(&self.cache_dir, helper, opened, &place)
             .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))
@@ -187,7 +198,8 @@ impl RememberedRefusal {
         let age = now.as_millis().saturating_sub(self.since);
         self.reason().is_some_and(|reason| match reason {
             Reason::LibraryTimedOut => (0..SLOW_FOR).contains(&age),
-            _ => true,
+            Reason::ChecksFailed => true,
+            _ => (0..CRASHED_FOR).contains(&age),
         })
     }
 
@@ -248,12 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn only_refusals_for_lack_of_time_expire() {
+    fn refusals_that_a_machine_may_cause_expire() {
         let at = |millis| Timestamp::from_millis(1_000_000 + millis);
         let slow = refusal(Reason::LibraryTimedOut);
         assert!(slow.holds_at(at(SLOW_FOR - 1)));
         assert!(!slow.holds_at(at(SLOW_FOR)) && !slow.holds_at(at(-1)));
-        assert!(refusal(Reason::LibraryCrashed).holds_at(at(1000 * SLOW_FOR)));
+        let crashed = refusal(Reason::LibraryCrashed);
+        assert!(crashed.holds_at(at(CRASHED_FOR - 1)) && !crashed.holds_at(at(CRASHED_FOR)));
+        assert!(refusal(Reason::ChecksFailed).holds_at(at(1000 * CRASHED_FOR)));
         let unknown = RememberedRefusal { reason: "NO_SUCH".to_owned(), ..slow };
         assert!(!unknown.holds_at(at(0)));
     }
@@ -272,7 +286,7 @@ mod tests {
             fs::write(&file, damaged).unwrap();
             assert!(verdict.recall().is_none(), "{damaged:?}");
         }
-        verdict.remember(&TrialVerdict::Refused(refusal(Reason::LibraryCrashed)));
+        verdict.remember(&TrialVerdict::Refused(refusal(Reason::ChecksFailed)));
         assert!(matches!(verdict.recall(), Some(TrialVerdict::Refused(_))));
         verdict.forget().unwrap();
         verdict.forget().unwrap();

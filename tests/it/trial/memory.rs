@@ -183,6 +183,25 @@ fn damaged_memory_is_no_verdict() {
 }
 
 #[test]
+fn gate_that_accepts_a_library_ends_its_refusal() {
+    let verdicts = |trial: &TrialWorld| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(trial.world.path("cache/verdicts")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let refused = TrialWorld::new(&Mimic::of_kind("mimic").manifest("kind", "other"));
+    refused.load(Placement::worker()).unwrap_err();
+    let trial = TrialWorld::new(&Mimic::of_kind("mimic"));
+    trial.load(Placement::worker()).unwrap();
+    // As if it had been refused when its surroundings were others.
+    let (from, to) = (verdicts(&refused).remove(0), verdicts(&trial).remove(0));
+    std::fs::remove_file(&to).unwrap();
+    std::fs::copy(from, to).unwrap();
+    assert!(trial.load(Placement::worker()).unwrap_err().refused_since().is_some());
+    assert_eq!(trial.validate(&[]).code(), 0);
+    trial.load(Placement::worker()).unwrap();
+}
+
+#[test]
 fn memory_holds_neither_configuration_nor_output() {
     let trial = TrialWorld::new(&Mimic::of_kind("mimic"));
     let library = crate::support::built_library("bad_adapters");
