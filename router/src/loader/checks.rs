@@ -115,7 +115,7 @@ impl Loader {
     }
 }
 
-/// Says whether failed checks would fail again. The examples of passive adapters are rendered in processes that a busy
+/// Returns whether failed checks would fail again. The examples of passive adapters are rendered in processes that a busy
 /// machine may end.
 pub(super) fn is_lasting(error: &AdapterLoadError) -> bool {
     let passive = |id: &str| id == passive::ID;

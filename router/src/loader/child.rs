@@ -98,7 +98,7 @@ fn work(parent: u32) -> io::Result<()> {
 /// Hands over what hears of this process.
 fn hand_over(listener: OwnedFd) -> io::Result<()> {
     let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let message = serde_json::to_vec(&Message::Observed {})?;
+    let message = serde_json::to_vec(&Message::Listener {})?;
     let sent = Wire::new(socket).send_with(Kind::Said, &message, listener.as_fd());
     // Nobody in this process is to answer.
     drop(listener);

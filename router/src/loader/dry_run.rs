@@ -100,8 +100,8 @@ pub(super) fn run(
     Ok(Outcome { result, stage, printed, notices, answer, observed, is_starved })
 }
 
-/// Says whether a thread of a process waited for a processor for more than half of a time. It says no where the kernel
-/// does not tell.
+/// Returns whether a thread of a process waited for a processor for more than half of a time. Without figures of the
+/// kernel, it did not.
 pub(super) fn is_starved(process: u32, time: Duration) -> bool {
     let waited = |task: std::fs::DirEntry| -> Option<Duration> {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;

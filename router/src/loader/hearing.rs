@@ -119,8 +119,8 @@ impl Hearing {
                 self.stage.get_or_insert(Stage::Start);
             }
             // As above.
-            Message::Observed {} if self.confinement.is_none() => self.listener = descriptor,
-            Message::Observed {} => {}
+            Message::Listener {} if self.confinement.is_none() => self.listener = descriptor,
+            Message::Listener {} => {}
             Message::Unconfined { missing } => {
                 self.stage.get_or_insert(Stage::Start);
                 self.result = Some(Err(Halt::Unconfined { missing }));

@@ -20,7 +20,7 @@ pub(super) struct Observer {
     thread: JoinHandle<ObservedAttempts>,
 }
 
-/// What a child attempted and was denied.
+/// Attempts of a child that were denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ObservedAttempts {
     /// What would have changed something, each once.

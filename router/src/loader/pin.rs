@@ -90,7 +90,7 @@ fn find_loaded<'a>(maps: &'a str, names: &'a [String]) -> Option<(&'a str, &'a s
     })
 }
 
-/// Says whether a path lies in a directory of the system's libraries, wherever links in it lead.
+/// Returns whether a path lies in a directory of the system's libraries, wherever links in it lead.
 fn is_of_system(path: &Path) -> bool {
     let plain = path.components().all(|part| {
         matches!(part, Component::RootDir)

@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Descriptors that a dry run may have open.
 const DESCRIPTORS: u64 = 256;
 
-/// What a child may reach, and for how long.
+/// Bounds of a child: its profile, its environment and its time.
 pub(super) struct ChildBounds {
     profile: Profile,
     environment: Vec<(OsString, OsString)>,
@@ -242,7 +242,7 @@ fn without_effects(grants: Grants) -> Grants {
     Grants { connect: Vec::new(), read, write: Vec::new(), run: Vec::new(), env }
 }
 
-/// Says whether a library that ended like this in one child would do so in another. Whatever could be the fault of this
+/// Returns whether a library that ended like this in one child would do so in another. Whatever could be the fault of this
 /// machine or of whoever kills processes does not last.
 pub(super) fn is_lasting(halt: &Halt, stage: Option<Stage>, limit: Duration) -> bool {
     let Halt::Ended(ending) = halt else { return false };

@@ -34,7 +34,7 @@ const SLOW_FOR: i64 = 60 * 60 * 1000;
 /// Milliseconds for which a crash is remembered.
 const CRASHED_FOR: i64 = 24 * SLOW_FOR;
 
-/// What came of trying a library.
+/// Outcome of trying a library.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TrialVerdict {
@@ -42,14 +42,14 @@ pub(super) enum TrialVerdict {
     Refused(RememberedRefusal),
 }
 
-/// What is remembered of an adapter that loads.
+/// Memory of an adapter that loads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KnownLoad {
     /// What its workers say of themselves, and how they are confined.
     pub(super) worker: Option<(String, Confined)>,
 }
 
-/// What is remembered of a library that was refused.
+/// Memory of a library that was refused.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RememberedRefusal {
     reason: String,
@@ -193,7 +193,7 @@ impl RememberedRefusal {
         }
     }
 
-    /// Says whether it still holds. What is from the future was remembered by another clock.
+    /// Returns whether it still holds. What is from the future was remembered by another clock.
     fn holds_at(&self, now: Timestamp) -> bool {
         let age = now.as_millis().saturating_sub(self.since);
         self.reason().is_some_and(|reason| match reason {

@@ -41,7 +41,7 @@ pub(super) enum Message {
     /// come with it. The session is the child's own, in which everything is that it starts.
     Confined { confinement: Confinement, session: u32 },
     /// The child is about to be confined, and observed: the descriptor that hears of what it attempts comes with it.
-    Observed {},
+    Listener {},
     /// The child does not go on, because it cannot be confined.
     Unconfined { missing: Vec<Feature> },
     /// The child does not go on, because confining it failed.

@@ -1,4 +1,4 @@
-//! What a process under observation attempts: each notice is answered, and told in a few words.
+//! Attempts of a process under observation: each notice is answered, and described in a few words.
 //!
 //! Nothing outside changes, whatever is attempted. Calls that reach outside fail with the error that the sandbox gives
 //! without an observer, and what is opened for writing is opened here, or not at all. So the memory of the process,
@@ -19,12 +19,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::notify::{Listener, Notice, Target, read_target};
 use super::table::{ABSENT, ATTRIBUTES, CHANGES, IDENTITIES, OPENINGS, TIMERS};
 use super::{Profile, Reading, files, sys};
-use names::{Action, Subject};
+use names::{CallAction, CallSubject};
 
 /// Longer subjects are cut off.
 const MAX_SUBJECT: usize = 200;
 
-/// What a notice of an observed process stands for.
+/// Attempt of an observed process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     /// Nothing that anybody needs to know.
@@ -37,7 +37,7 @@ pub(crate) enum Attempt {
     Unknown,
 }
 
-/// Where an observed process may read.
+/// Places that an observed process may read.
 #[derive(Debug)]
 pub(crate) struct ReadablePlaces(Option<Vec<PathBuf>>);
 
@@ -49,7 +49,7 @@ impl ReadablePlaces {
         Self(bounded.then(|| places().collect()))
     }
 
-    /// Says whether the sandbox keeps a process from reading what this user may read.
+    /// Returns whether the sandbox keeps a process from reading what this user may read.
     fn deny(&self, path: &Path) -> bool {
         let Some(places) = &self.0 else { return false };
         // What the machine tells of itself is asked for by every runtime, which copes without it.
@@ -60,14 +60,14 @@ impl ReadablePlaces {
     }
 }
 
-/// Returns the access mode and the other flags with which a call opens a file.
+/// Returns whether a file that is opened with these flags can be changed.
 fn writes(flags: OFlags) -> bool {
     let changes = OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
     flags.intersects(changes) && !flags.contains(OFlags::PATH)
 }
 
 impl Listener {
-    /// Answers a notice of a process under observation, and tells what it stands for.
+    /// Answers a notice of a process under observation, and returns the attempt.
     pub(crate) fn observe(&self, notice: &Notice, places: &ReadablePlaces) -> Attempt {
         let call = notice.call();
         if let Some((_, flags)) = OPENINGS.iter().find(|(number, _)| *number == call) {
@@ -107,7 +107,11 @@ impl Listener {
         if !writes(flags) {
             self.let_through(notice);
             let denied = !flags.contains(OFlags::PATH) && places.deny(&path);
-            return if denied { Attempt::Denied(told("read", &path)) } else { Attempt::Harmless };
+            return if denied {
+                Attempt::Denied(path_line("read", &path))
+            } else {
+                Attempt::Harmless
+            };
         }
         match path.as_os_str().as_bytes() {
             b"/dev/null" => {
@@ -123,7 +127,7 @@ impl Listener {
         if is_own_setting(&path, notice.thread) {
             return Attempt::Harmless;
         }
-        Attempt::Effect(told("write", &path))
+        Attempt::Effect(path_line("write", &path))
     }
 
     /// Opens `/dev/null` for the process.
@@ -184,15 +188,15 @@ impl Listener {
         }
     }
 
-    /// Tells what a call would do.
+    /// Describes what a call would do.
     fn attempt(&self, notice: &Notice) -> Attempt {
         let call = notice.call();
-        let Action { name, subject, is_effect } = names::action(call);
+        let CallAction { name, subject, is_effect } = names::action(call);
         let subject = match subject {
-            Subject::Path { .. } | Subject::File(_) => {
+            CallSubject::Path { .. } | CallSubject::File(_) => {
                 self.subject_path(notice, subject).map_or_else(|_| None, |path| Some(shown(&path)))
             }
-            Subject::Address { at, length } => {
+            CallSubject::Address { at, length } => {
                 match self.address(notice, notice.arguments[at], notice.arguments[length]) {
                     Some(address) => Some(address),
                     // Without an address it goes to a socket that is connected, and none is.
@@ -202,12 +206,12 @@ impl Listener {
                     None => None,
                 }
             }
-            Subject::Message => match self.message_address(notice) {
+            CallSubject::Message => match self.message_address(notice) {
                 Ok(None) => return Attempt::Denied(name.to_owned()),
                 Ok(address) => address,
                 Err(_) => None,
             },
-            Subject::Signal { process, signal } => {
+            CallSubject::Signal { process, signal } => {
                 let signal = low(notice.arguments[signal]).cast_signed();
                 if signal == 0 {
                     return Attempt::Denied(format!("{name}: to see whether a process is there"));
@@ -217,9 +221,9 @@ impl Listener {
                     process.map_or_else(String::new, |process| format!(" to process {process}"));
                 Some(format!("{signal}{to}"))
             }
-            Subject::Number { at, unit } => Some(format!("{} {unit}", notice.arguments[at])),
-            Subject::Name(text) => Some(text.to_owned()),
-            Subject::Nothing => None,
+            CallSubject::Number { at, unit } => Some(format!("{} {unit}", notice.arguments[at])),
+            CallSubject::Name(text) => Some(text.to_owned()),
+            CallSubject::Nothing => None,
         };
         let text = match subject {
             Some(subject) => format!("{name}: {}", cut(subject)),
@@ -232,7 +236,7 @@ impl Listener {
         }
     }
 
-    /// Says whether a call changes nothing, as far as its arguments in memory tell.
+    /// Returns whether a call changes nothing, as far as its arguments in memory tell.
     fn is_harmless(&self, notice: &Notice) -> bool {
         let number = |at: usize| -> Option<u64> {
             let mut bytes = [0; 8];
@@ -258,14 +262,14 @@ impl Listener {
     }
 
     /// Returns the path of a call, with the directory at which it begins.
-    fn subject_path(&self, notice: &Notice, subject: Subject) -> Result<PathBuf, Errno> {
+    fn subject_path(&self, notice: &Notice, subject: CallSubject) -> Result<PathBuf, Errno> {
         let link = |name: String| {
             std::fs::read_link(format!("/proc/{}/{name}", notice.thread)).map_err(|_| Errno::BADF)
         };
         let file = |at: usize| link(format!("fd/{}", low(notice.arguments[at]).cast_signed()));
         match subject {
-            Subject::File(at) => file(at),
-            Subject::Path { at, path } => {
+            CallSubject::File(at) => file(at),
+            CallSubject::Path { at, path } => {
                 let text = self.read_path(notice, notice.arguments[path])?;
                 let path = Path::new(OsStr::from_bytes(text.as_bytes()));
                 let directory = at.map(|at| low(notice.arguments[at]).cast_signed());
@@ -335,7 +339,7 @@ fn is_alarm(call: i64) -> bool {
     alarm
 }
 
-/// Says whether a process takes on the identity that it has. It is that of this process.
+/// Returns whether a process takes on the identity that it has. It is that of this process.
 fn is_own_identity(notice: &Notice) -> bool {
     let call = notice.call();
     let user = rustix::process::geteuid().as_raw();
@@ -353,7 +357,7 @@ fn is_own_identity(notice: &Notice) -> bool {
     notice.arguments[..count].iter().all(|id| [own, u32::MAX].contains(&low(*id)))
 }
 
-/// Says whether a path is a setting that a process has of its own, and leads nowhere else.
+/// Returns whether a path is a setting that a process has of its own, and leads nowhere else.
 fn is_own_setting(path: &Path, thread: u32) -> bool {
     let own = thread.to_string();
     let mut parts = path.components().skip(1).map(|part| part.as_os_str());
@@ -365,7 +369,7 @@ fn is_own_setting(path: &Path, thread: u32) -> bool {
     is_own && parts.all(|part| !leads_on.contains(&part))
 }
 
-fn told(action: &str, path: &Path) -> String {
+fn path_line(action: &str, path: &Path) -> String {
     format!("{action}: {}", cut(shown(path)))
 }
 

@@ -2,16 +2,16 @@
 
 /// What a call does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Action {
+pub(super) struct CallAction {
     pub(super) name: &'static str,
-    pub(super) subject: Subject,
+    pub(super) subject: CallSubject,
     /// Whether it changes something if it is not denied.
     pub(super) is_effect: bool,
 }
 
 /// The place of what a call is about among its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum CallSubject {
     Nothing,
     /// The call itself says enough.
     Name(&'static str),
@@ -42,14 +42,14 @@ pub(super) enum Subject {
 }
 
 /// Returns what a call does.
-pub(super) fn action(call: i64) -> Action {
+pub(super) fn action(call: i64) -> CallAction {
     #[cfg(target_arch = "x86_64")]
     if let Some(action) = of_older(call) {
         return action;
     }
-    let effect = |name, subject| Action { name, subject, is_effect: true };
-    let path = |path| Subject::Path { at: None, path };
-    let below = |at, path| Subject::Path { at: Some(at), path };
+    let effect = |name, subject| CallAction { name, subject, is_effect: true };
+    let path = |path| CallSubject::Path { at: None, path };
+    let below = |at, path| CallSubject::Path { at: Some(at), path };
     match call {
         libc::SYS_openat | OPENAT2 => effect("write", below(0, 1)),
         libc::SYS_truncate => effect("truncate", path(0)),
@@ -62,37 +62,41 @@ pub(super) fn action(call: i64) -> Action {
             effect("change metadata", below(0, 1))
         }
         libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
-            effect("change metadata", Subject::File(0))
+            effect("change metadata", CallSubject::File(0))
         }
         libc::SYS_setxattr
         | libc::SYS_lsetxattr
         | libc::SYS_removexattr
         | libc::SYS_lremovexattr => effect("change metadata", path(0)),
-        libc::SYS_connect => effect("connect", Subject::Address { at: 1, length: 2 }),
-        libc::SYS_bind => effect("bind", Subject::Address { at: 1, length: 2 }),
-        libc::SYS_sendto => effect("send", Subject::Address { at: 4, length: 5 }),
-        libc::SYS_sendmsg => effect("send", Subject::Message),
-        libc::SYS_sendmmsg => effect("send", Subject::Nothing),
+        libc::SYS_connect => effect("connect", CallSubject::Address { at: 1, length: 2 }),
+        libc::SYS_bind => effect("bind", CallSubject::Address { at: 1, length: 2 }),
+        libc::SYS_sendto => effect("send", CallSubject::Address { at: 4, length: 5 }),
+        libc::SYS_sendmsg => effect("send", CallSubject::Message),
+        libc::SYS_sendmmsg => effect("send", CallSubject::Nothing),
         libc::SYS_listen | libc::SYS_accept | libc::SYS_accept4 => {
-            effect("listen", Subject::Nothing)
+            effect("listen", CallSubject::Nothing)
         }
-        libc::SYS_clone => effect("process", Subject::Name("clone")),
-        libc::SYS_clone3 => effect("process", Subject::Name("clone3")),
+        libc::SYS_clone => effect("process", CallSubject::Name("clone")),
+        libc::SYS_clone3 => effect("process", CallSubject::Name("clone3")),
         libc::SYS_execve => effect("program", path(0)),
         libc::SYS_execveat => effect("program", below(0, 1)),
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_rt_sigqueueinfo => {
-            effect("signal", Subject::Signal { process: Some(0), signal: 1 })
+            effect("signal", CallSubject::Signal { process: Some(0), signal: 1 })
         }
         libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => {
-            effect("signal", Subject::Signal { process: Some(0), signal: 2 })
+            effect("signal", CallSubject::Signal { process: Some(0), signal: 2 })
         }
         libc::SYS_pidfd_send_signal => {
-            effect("signal", Subject::Signal { process: None, signal: 1 })
+            effect("signal", CallSubject::Signal { process: None, signal: 1 })
         }
-        libc::SYS_setitimer => effect("timer", Subject::Name("setitimer")),
-        libc::SYS_timer_create => effect("timer", Subject::Name("timer_create")),
-        libc::SYS_prlimit64 => effect("limits", Subject::Number { at: 0, unit: "is the process" }),
-        libc::SYS_prctl => effect("process setting", Subject::Number { at: 0, unit: "of prctl" }),
+        libc::SYS_setitimer => effect("timer", CallSubject::Name("setitimer")),
+        libc::SYS_timer_create => effect("timer", CallSubject::Name("timer_create")),
+        libc::SYS_prlimit64 => {
+            effect("limits", CallSubject::Number { at: 0, unit: "is the process" })
+        }
+        libc::SYS_prctl => {
+            effect("process setting", CallSubject::Number { at: 0, unit: "of prctl" })
+        }
         _ => other(call),
     }
 }
@@ -102,8 +106,8 @@ const OPENAT2: i64 = libc::SYS_openat2;
 
 /// Returns what a call does that newer machines do not have.
 #[cfg(target_arch = "x86_64")]
-fn of_older(call: i64) -> Option<Action> {
-    let path = |path| Subject::Path { at: None, path };
+fn of_older(call: i64) -> Option<CallAction> {
+    let path = |path| CallSubject::Path { at: None, path };
     let (name, subject) = match call {
         libc::SYS_open | libc::SYS_creat => ("write", path(0)),
         libc::SYS_mkdir | libc::SYS_mknod => ("create", path(0)),
@@ -115,13 +119,13 @@ fn of_older(call: i64) -> Option<Action> {
         | libc::SYS_lchown
         | libc::SYS_utime
         | libc::SYS_utimes => ("change metadata", path(0)),
-        libc::SYS_futimesat => ("change metadata", Subject::Path { at: Some(0), path: 1 }),
-        libc::SYS_fork => ("process", Subject::Name("fork")),
-        libc::SYS_vfork => ("process", Subject::Name("vfork")),
-        libc::SYS_alarm => ("timer", Subject::Number { at: 0, unit: "s, alarm" }),
+        libc::SYS_futimesat => ("change metadata", CallSubject::Path { at: Some(0), path: 1 }),
+        libc::SYS_fork => ("process", CallSubject::Name("fork")),
+        libc::SYS_vfork => ("process", CallSubject::Name("vfork")),
+        libc::SYS_alarm => ("timer", CallSubject::Number { at: 0, unit: "s, alarm" }),
         _ => return None,
     };
-    Some(Action { name, subject, is_effect: true })
+    Some(CallAction { name, subject, is_effect: true })
 }
 
 /// Calls by their names.
@@ -155,16 +159,16 @@ const EFFECTS: &[(i64, &str)] = named! {
     SYS_setgroups SYS_capset
 };
 
-fn other(call: i64) -> Action {
+fn other(call: i64) -> CallAction {
     let name_in = |list: &[(i64, &'static str)]| {
         list.iter().find(|(number, _)| *number == call).map(|(_, name)| *name)
     };
     let plain = |name: &'static str| name.strip_prefix("SYS_").unwrap_or(name);
     if let Some(name) = name_in(PROBES) {
-        return Action { name: plain(name), subject: Subject::Nothing, is_effect: false };
+        return CallAction { name: plain(name), subject: CallSubject::Nothing, is_effect: false };
     }
     let name = name_in(EFFECTS).map_or("another system call", plain);
-    Action { name, subject: Subject::Nothing, is_effect: true }
+    CallAction { name, subject: CallSubject::Nothing, is_effect: true }
 }
 
 #[cfg(test)]
