@@ -5,82 +5,22 @@
 pub mod docs;
 mod inspect;
 mod list;
-mod passive;
 mod reference;
 mod render;
-mod table;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use inspect::{Inspection, LibraryFacts, inspect};
 pub use list::{Listed, built_ins, doc_entries, list};
 pub use reference::{ReferenceError, doc_entries_of};
-pub use table::{CHECKS, Check};
 
 use crate::config::Environment;
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, Reason, shown_manifest};
-use table::{Candidate, Outcome};
-
-/// Whether unknown capabilities are failures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strictness {
-    /// They are.
-    #[default]
-    Strict,
-    /// They are warnings.
-    Lenient,
-}
-
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It holds.
-    Pass,
-    /// It does not hold, and the adapter is not ok.
-    Fail,
-    /// It does not hold, and the adapter may still be ok.
-    Warn,
-    /// It could not be looked at, because of another check.
-    Skip,
-}
-
-impl Status {
-    /// Returns the word for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Warn => "warn",
-            Self::Skip => "skip",
-        }
-    }
-
-    /// Returns the sign for it.
-    #[must_use]
-    pub const fn sign(self) -> char {
-        match self {
-            Self::Pass => '✓',
-            Self::Fail => '✗',
-            Self::Warn => '⚠',
-            Self::Skip => '○',
-        }
-    }
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CheckResult {
-    /// The stable id.
-    pub id: &'static str,
-    /// How it ended.
-    pub status: Status,
-    /// What was found.
-    pub message: String,
-}
+use crate::loader::{
+    AdapterLoadError, Candidate, LoadRequest, Loader, Opened, Reason, load_failure, run_checks,
+    run_failing_checks, shown_manifest,
+};
+pub use crate::loader::{CHECKS, Check, CheckResult, Status, Strictness};
 
 /// The result of validating an adapter.
 #[derive(Debug)]
@@ -196,10 +136,13 @@ fn examine(
     };
     match loader.examine(request) {
         Ok((opened, Ok(observations))) => {
-            let rehearsal = passive::rehearse(loader, &opened, &observations)?;
+            let rehearsal = loader.rehearse_examples(&opened, &observations)?;
             let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);
-            let checks =
-                CHECKS.iter().map(|check| result(check, (check.run)(&candidate))).collect();
+            let checks = run_checks(&candidate);
+            if !checks.iter().any(|check| check.status == Status::Fail) {
+                // What was remembered is outdated, and a load is to say the same as the gate.
+                loader.forget_refusal_of(&opened)?;
+            }
             let metadata = Some(metadata(&candidate));
             let validation = Validation { metadata, checks, error: None };
             Ok(ExaminedAdapter {
@@ -210,42 +153,24 @@ fn examine(
         }
         Err(error) | Ok((_, Err(error))) if unanswered(&error) => Err(error),
         Ok((opened, Err(error))) => {
-            let mut checks = vec![not_loaded(&error)];
+            let mut checks = vec![load_failure(&error)];
             checks.extend(failures_of_the_file(&opened, strictness));
             let validation = Validation { metadata: None, checks, error: Some(error) };
             Ok(ExaminedAdapter { validation, opened: Some(opened), observations: None })
         }
         Err(error) => {
-            let checks = vec![not_loaded(&error)];
+            let checks = vec![load_failure(&error)];
             let validation = Validation { metadata: None, checks, error: Some(error) };
             Ok(ExaminedAdapter { validation, opened: None, observations: None })
         }
     }
 }
 
-fn not_loaded(error: &AdapterLoadError) -> CheckResult {
-    result(&CHECKS[0], Outcome::Fail(format!("Failed to load adapter: {error}")))
-}
-
 /// Returns what is wrong with the file of a library that made no instance.
 fn failures_of_the_file(opened: &Opened, strictness: Strictness) -> Vec<CheckResult> {
     let observations = Observations::default();
     let candidate = Candidate::new(opened, &observations, strictness, None);
-    let checks = CHECKS.iter().filter(|check| CHECKS_OF_THE_FILE.contains(&check.id));
-    checks
-        .map(|check| result(check, (check.run)(&candidate)))
-        .filter(|check| check.status == Status::Fail)
-        .collect()
-}
-
-fn result(check: &Check, outcome: Outcome) -> CheckResult {
-    let (status, message) = match outcome {
-        Outcome::Pass(message) => (Status::Pass, message),
-        Outcome::Fail(message) => (Status::Fail, message),
-        Outcome::Warn(message) => (Status::Warn, message),
-        Outcome::Skip(message) => (Status::Skip, message),
-    };
-    CheckResult { id: check.id, status, message }
+    run_failing_checks(&candidate, CHECKS_OF_THE_FILE)
 }
 
 fn metadata(candidate: &Candidate<'_>) -> Value {

@@ -89,6 +89,8 @@ pub struct Environment {
     pub program_path: Vec<PathBuf>,
     /// Where the system's loader looks for libraries that adapters need.
     pub library_path: Option<OsString>,
+    /// What the system's loader loads into this process before anything else.
+    pub library_preload: Option<OsString>,
     /// The terminal asks for no colours.
     pub no_color: bool,
     /// The time that stands in what is made, in seconds since 1970, if it is not to be that of the clock; see
@@ -130,6 +132,7 @@ impl Environment {
             executable: std::env::current_exe().ok(),
             program_path: list("PATH").unwrap_or_default(),
             library_path: variable("LD_LIBRARY_PATH"),
+            library_preload: variable("LD_PRELOAD"),
             no_color: variable("NO_COLOR").is_some(),
             source_date_epoch: variable(EPOCH_VARIABLE)
                 .map(|seconds| seconds.to_string_lossy().into_owned()),
@@ -168,6 +171,7 @@ impl std::fmt::Debug for Environment {
             .field("executable", &self.executable)
             .field("program_path", &self.program_path)
             .field("library_path", &self.library_path)
+            .field("library_preload", &self.library_preload)
             .field("no_color", &self.no_color)
             .field("source_date_epoch", &self.source_date_epoch)
             .finish()

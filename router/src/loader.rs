@@ -9,6 +9,7 @@ mod adapter;
 mod asking;
 mod cache;
 mod catalog;
+mod checks;
 mod child;
 pub mod config_schema;
 pub(crate) mod description;
@@ -24,13 +25,16 @@ mod library_cache;
 pub mod manifest;
 mod metadata;
 mod notice;
+mod observer;
 mod opened;
 mod parameters;
+mod pin;
 mod placement;
 mod rehearsal;
 mod search;
 mod side_effects;
 mod simulation;
+mod trial;
 mod undeclared;
 mod verdict;
 pub mod versions;
@@ -40,7 +44,6 @@ mod working;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Object};
 use serde_json::Value;
@@ -48,6 +51,10 @@ use serde_json::Value;
 pub use adapter::{Adapter, Call, Workers};
 pub(crate) use adapter::{Answered, Started};
 pub use asking::{Ask, AskSink, refuse_asks};
+pub use checks::{CHECKS, Check, CheckResult, Status, Strictness};
+pub(crate) use checks::{
+    Candidate, declared_lines, load_failure, run_checks, run_failing_checks,
+};
 pub use child::run_child;
 pub use description::Description;
 pub use dry_run::DryRun;
@@ -66,21 +73,15 @@ pub use search::{AdapterPath, library_name, module_name};
 use crate::config::{CacheSettings, Environment, MISPLACED_HINT, OwnKind, OwnPaths};
 use crate::digest::Digest;
 use crate::envoy;
-use crate::grant::{Feature, Grants, Isolation};
-use crate::sandbox::{Limits, Metadata, Profile, Reading};
+use crate::grant::Isolation;
+use crate::sandbox::Limits;
 use crate::secret::{Secrets, secret_values};
 pub use crate::worker::CHILD_ARGUMENT;
-use crate::worker::Recipe;
-use dry_run::Outcome;
-use hearing::Halt;
 use image::Image;
-use library::{Factory, Stage};
+use library::Factory;
 use manifest::ManifestView;
-use opened::call_error;
 use parameters::split_config;
-use rehearsal::Surroundings;
-use verdict::Verdict;
-use wire::{Observations, Task};
+use verdict::{KnownLoad, TrialVerdict};
 
 /// Loads an adapter with what the environment says: the adapter path of `NEXUS_ROUTER_ADAPTER_PATH` and
 /// the executable's directory, and the `nexus-router` binary for the dry run.
@@ -115,12 +116,6 @@ pub fn factories_in(bytes: &[u8]) -> Result<Vec<FactoryRecord>, AdapterLoadError
     elf::examine("", "the library", bytes)
 }
 
-/// Processor time that a dry run may have beyond its time: the deadline comes first.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How many descriptors a dry run may have open.
-const DESCRIPTORS: u64 = 256;
-
 /// What to load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {
@@ -153,6 +148,8 @@ pub struct Loader {
     pub asks: AskSink,
     /// Where the system's loader looks for what libraries need, besides its own places.
     pub library_path: Option<OsString>,
+    /// What the system's loader loads into this process before anything else.
+    pub library_preload: Option<OsString>,
     /// Where adapters run. A host that loads one says so by that alone that it trusts it; in `router.toml`
     /// workers are the default.
     pub placement: Placement,
@@ -182,6 +179,7 @@ impl Loader {
             notices: log_notices(),
             asks: refuse_asks(),
             library_path: environment.library_path.clone(),
+            library_preload: environment.library_preload.clone(),
             placement: Placement::inline(),
             incidents: log_incidents(),
         }
@@ -203,19 +201,8 @@ impl Loader {
         if self.placement.isolation == Isolation::Worker {
             return working::load(self, opened);
         }
-        if let DryRun::Helper(helper) = &self.dry_run {
-            let verdict = Verdict::of(&self.cache_dir, helper, &opened, "inline")
-                .map_err(|error| helper_error(opened.factory_ref.as_str(), helper, &error))?;
-            if verdict.recall::<bool>() != Some(true) {
-                let (observations, _) = self.try_in_child(&opened, Task::Load)?;
-                opened.admit(&observations.description)?;
-                let confinement = &observations.confinement;
-                if !confinement.is_full() {
-                    let factory_ref = opened.factory_ref.as_str();
-                    tracing::warn!(factory_ref, %confinement, "tried without full confinement");
-                }
-                verdict.remember(&true);
-            }
+        if self.dry_run != DryRun::Off {
+            self.try_before_opening(&opened)?;
         }
         self.load_here(&Arc::new(opened))
     }
@@ -286,57 +273,6 @@ impl Loader {
         elf::examine(&shown, &shown, &image::read(&shown, path)?)
     }
 
-    /// Makes one call in the confined child, which has neither network nor files to write.
-    ///
-    /// # Errors
-    /// [`AdapterLoadError`] when the adapter does not load. The call's own error is in the trial.
-    pub fn try_call(
-        &self,
-        request: &LoadRequest<'_>,
-        call: &Call<'_>,
-    ) -> Result<Trial, AdapterLoadError> {
-        let opened = self.prepare(request)?;
-        opened.admit_statically()?;
-        let outcome = self.run_child(
-            &opened,
-            Task::Call { request: call.request() },
-            &Surroundings::default(),
-        )?;
-        let answer = match (outcome.result, outcome.answer, outcome.stage) {
-            (Ok(_), Some(answer), _) => {
-                adapter::read_answer(answer.as_deref().map_err(String::as_str))
-            }
-            (Ok(_), None, _) => {
-                Err(AdapterError::bug("the adapter ended the call without an answer"))
-            }
-            // A child that ended in or after the call has loaded; how it ended is the call's result.
-            (Err(Halt::Ended(ending)), _, Some(stage)) if stage >= Stage::Call => {
-                Err(call_error(&ending, stage))
-            }
-            (Err(halt), _, stage) => return Err(opened.halted(&halt, stage, &outcome.printed)),
-        };
-        let notices = outcome.notices.iter().map(|notice| opened.scrub_notice(notice)).collect();
-        let printed = opened.scrub(&outcome.printed);
-        Ok(Trial { answer: answer.map_err(|error| opened.scrub_error(error)), notices, printed })
-    }
-
-    /// Opens a library for examination: everything up to a described instance, in the child. What the file tells is
-    /// there even if the child could not make an instance.
-    pub(crate) fn examine(
-        &self,
-        request: &LoadRequest<'_>,
-    ) -> Result<(Opened, Result<Observations, AdapterLoadError>), AdapterLoadError> {
-        let opened = self.prepare(request)?;
-        let tried = self.try_in_child(&opened, Task::Examine).map(|(mut observations, printed)| {
-            if !printed.is_empty() {
-                let effect = format!("output: at least {} bytes were printed", printed.len());
-                observations.side_effects.push(effect);
-            }
-            observations
-        });
-        Ok((opened, tried))
-    }
-
     /// Does everything that needs no code of the library.
     fn prepare(&self, request: &LoadRequest<'_>) -> Result<Opened, AdapterLoadError> {
         let factory_ref = FactoryRef::parse(request.factory_ref)?;
@@ -350,6 +286,9 @@ impl Loader {
         let path = self.adapter_path.find(&factory_ref)?;
         let cache = (&*self.cache_dir, self.cache_bytes);
         let image = Image::take(factory_ref.as_str(), &path, request.pin, cache)?;
+        if request.pin.is_some() {
+            self.check_pinned_load(&factory_ref, &path, &image)?;
+        }
         let record = opened::select(&factory_ref, &image)?.clone();
         let manifest = record.manifest.as_ref().filter(|manifest| manifest.is_object());
         let view = manifest.map(ManifestView::read);
@@ -358,79 +297,22 @@ impl Loader {
         Ok(Opened { factory_ref, path, image, record, view, adapter_id, config, secrets })
     }
 
-    /// Returns the program that children run.
-    fn helper(&self, opened: &Opened) -> Result<&Path, AdapterLoadError> {
-        match &self.dry_run {
-            DryRun::Helper(helper) => Ok(helper),
-            DryRun::Off => {
-                let message = "a confined child is needed, and dry runs are turned off";
-                Err(opened.fail(Reason::DryRunUnavailable, message))
-            }
+    /// Tries a library that is to be opened here, unless it is known to load.
+    fn try_before_opening(&self, opened: &Opened) -> Result<(), AdapterLoadError> {
+        let verdict = self.verdict_of(opened)?;
+        match verdict.recall() {
+            Some(TrialVerdict::Refused(refusal)) => return Err(refusal.error(opened)),
+            Some(TrialVerdict::Loads(_)) => return Ok(()),
+            None => {}
         }
-    }
-
-    fn run_child(
-        &self,
-        opened: &Opened,
-        task: Task,
-        surroundings: &Surroundings,
-    ) -> Result<Outcome, AdapterLoadError> {
-        let helper = self.helper(opened)?;
-        let unusable =
-            |error: &std::io::Error| helper_error(opened.factory_ref.as_str(), helper, error);
-        let job = opened.job(task, self.profile(opened));
-        let library_path = self.library_path.clone().map(|path| ("LD_LIBRARY_PATH".into(), path));
-        let recipe = Recipe {
-            program: helper.to_owned(),
-            argument: CHILD_ARGUMENT,
-            lasting: false,
-            guarded: !self.placement.grants.run.is_empty(),
-            environment: library_path.into_iter().chain(surroundings.environment.clone()).collect(),
-            directory: surroundings.directory.clone(),
-            job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
-        };
-        dry_run::run(&recipe, self.limits.time).map_err(|error| unusable(&error))
-    }
-
-    /// Returns what the child of a dry run may use and reach: what a worker may, or, for one that is to be
-    /// opened here, nothing but reading, and as far as the kernel can do it.
-    fn profile(&self, opened: &Opened) -> Profile {
-        let worker = self.placement.isolation == Isolation::Worker;
-        let all = || Feature::ALL.iter().map(|(_, feature)| *feature).collect();
-        let Placement { grants, accept_missing, .. } = &self.placement;
-        Profile {
-            memory: self.limits.memory,
-            processor: Some(self.limits.time.saturating_add(GRACE)),
-            descriptors: DESCRIPTORS,
-            reading: if worker { Reading::Granted } else { Reading::Anything },
-            library_path: self.readable(opened),
-            grants: if worker { grants.clone() } else { Grants::default() },
-            workspace: None,
-            metadata: Metadata::Denied,
-            processes: None,
-            file_size: None,
-            accept: if worker { accept_missing.clone() } else { all() },
+        let observations = self.admit_tried(opened, &verdict).map_err(|failed| failed.error)?;
+        let confinement = &observations.confinement;
+        if !confinement.is_full() || !observations.is_observed {
+            let factory_ref = opened.factory_ref.as_str();
+            tracing::warn!(factory_ref, %confinement, "tried without full confinement and observation");
         }
-    }
-
-    /// Returns what a child must be able to read.
-    fn readable(&self, opened: &Opened) -> Vec<PathBuf> {
-        let places = self.library_path.iter().flat_map(std::env::split_paths);
-        places.filter(|place| place.is_absolute()).chain([opened.image.copy.clone()]).collect()
-    }
-
-    /// Returns what the child saw, and what the library printed.
-    fn try_in_child(
-        &self,
-        opened: &Opened,
-        task: Task,
-    ) -> Result<(Observations, String), AdapterLoadError> {
-        let Outcome { result, stage, printed, .. } =
-            self.run_child(opened, task, &Surroundings::default())?;
-        match result {
-            Ok(observations) => Ok((observations, printed)),
-            Err(halt) => Err(opened.halted(&halt, stage, &printed)),
-        }
+        verdict.remember_load(KnownLoad { worker: None });
+        Ok(())
     }
 
     fn load_here(&self, opened: &Arc<Opened>) -> Result<Adapter, AdapterLoadError> {
@@ -459,7 +341,7 @@ impl Loader {
     }
 }
 
-/// What came of a call in the child.
+/// Outcome of a call in the child.
 #[derive(Debug)]
 pub struct Trial {
     /// The answer.

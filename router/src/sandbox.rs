@@ -17,6 +17,7 @@
 //! The rights of a superuser are given up in any case, limits bound memory and processor time, and what the
 //! kernel cannot do is reported, not hidden.
 
+mod attempt;
 mod calls;
 mod file_change;
 mod files;
@@ -36,14 +37,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::grant::{Feature, Grants};
+pub(crate) use attempt::{Attempt, ReadablePlaces};
 pub(crate) use file_change::{ChangeKind, ChangeTarget, FileChange};
 use files::Connects;
 pub(crate) use notify::{Listener, Notice, NoticeKind, Target, nowhere, probe};
 #[cfg(test)]
 pub(crate) use notify::{MARK, hostile, listen};
 pub(crate) use sys::{
-    Code, close_inherited_descriptors, fork, group_of, heed_all_signals, heed_children, session_of,
-    set_up_allocator, share_descriptors, signal_handlers,
+    Code, close_inherited_descriptors, fork, group_of, heed_all_signals, heed_children,
+    is_timer_armed, session_of, set_up_allocator, share_descriptors, signal_handlers,
 };
 
 /// What a dry run may use.
@@ -255,18 +257,46 @@ pub(crate) fn enter_handing(
     confine(profile, parent, Some(&hand))
 }
 
-fn confine(profile: &Profile, parent: u32, hand: Option<&Hand<'_>>) -> io::Result<Entered> {
-    sys::close_inherited_descriptors()?;
-    // A session of its own has no terminal, and its group is not the parent's.
-    rustix::process::setsid()?;
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let parent_now = rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs());
-    if parent_now != Some(parent) {
-        return Err(io::Error::other("the parent has gone"));
+/// As [`enter`], for a process under observation: what it attempts is denied whatever is granted, and whoever gets the
+/// listener knows of it. Where the kernel has no notices, nobody does, and `hand` is not called.
+///
+/// # Errors
+/// As [`enter`], and when it cannot be handed over.
+pub(crate) fn enter_observed(
+    profile: &Profile,
+    parent: u32,
+    hand: impl FnOnce(OwnedFd) -> io::Result<()> + Send + 'static,
+) -> io::Result<Entered> {
+    begin(profile, parent)?;
+    let machine = calls::machine();
+    let landlock = files::restrict(profile, Connects::Outside)?;
+    // The filter holds for this thread, and sending is a part of it. So another thread hands the listener over, and is
+    // gone before foreign code is opened.
+    let (sender, receiver) = std::sync::mpsc::channel::<OwnedFd>();
+    let handing = std::thread::Builder::new().stack_size(HANDING_STACK).spawn(move || {
+        // Nothing comes if there are no notices.
+        receiver.recv().map_or(Ok(()), hand)
+    })?;
+    let filter = machine.and_then(|it| calls::observe::filter(profile, std::process::id(), it));
+    let listener = filter.and_then(|filter| notify::listen(&filter).ok());
+    let is_observed = listener.is_some();
+    if let Some(listener) = listener {
+        sender.send(listener).map_err(io::Error::other)?;
     }
-    set_limits(profile)?;
-    rustix::thread::set_no_new_privs(true)?;
-    give_up_capabilities()?;
+    drop(sender);
+    handing.join().map_err(|_| io::Error::other("the listener was not handed over"))??;
+    let denied = Profile { grants: Grants::default(), ..profile.clone() };
+    let filters = || calls::denials(&denied, std::process::id(), machine?);
+    let seccomp = is_observed || filters().is_some_and(|filters| calls::restrict(&filters));
+    let confinement = Confinement::of(profile, landlock, seccomp, is_observed);
+    Ok(Entered { confinement, connects: None })
+}
+
+/// Bytes of stack of the thread that hands a listener over.
+const HANDING_STACK: usize = 256 * 1024;
+
+fn confine(profile: &Profile, parent: u32, hand: Option<&Hand<'_>>) -> io::Result<Entered> {
+    begin(profile, parent)?;
     // Whether connects can be noticed says what Landlock has to do about them, so it is tried first.
     let machine = calls::machine();
     let wanted = machine.filter(|_| profile.asks());
@@ -283,6 +313,21 @@ fn confine(profile: &Profile, parent: u32, hand: Option<&Hand<'_>>) -> io::Resul
     let seccomp = filters.is_some_and(|filters| calls::restrict(&filters));
     let confinement = Confinement::of(profile, landlock, seccomp, asked);
     Ok(Entered { confinement, connects })
+}
+
+/// Leaves the session of the parent, ties this process to it, and bounds it.
+fn begin(profile: &Profile, parent: u32) -> io::Result<()> {
+    sys::close_inherited_descriptors()?;
+    // A session of its own has no terminal, and its group is not the parent's.
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let parent_now = rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs());
+    if parent_now != Some(parent) {
+        return Err(io::Error::other("the parent has gone"));
+    }
+    set_limits(profile)?;
+    rustix::thread::set_no_new_privs(true)?;
+    give_up_capabilities()
 }
 
 /// Takes what hears of calls away from a process that is about to be confined.
@@ -344,7 +389,7 @@ mod paths {
 pub(crate) mod tests {
     use super::*;
 
-    pub(super) fn profile(grants: Grants) -> Profile {
+    pub(in crate::sandbox) fn profile(grants: Grants) -> Profile {
         Profile {
             memory: 1,
             processor: None,

@@ -47,4 +47,5 @@ mod template;
 mod tidy;
 mod token_cli;
 mod translate;
+mod trial;
 mod worker;

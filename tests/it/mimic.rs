@@ -55,7 +55,7 @@ impl Mimic {
         self.script("description", text)
     }
 
-    /// Sets a member of the script: `abort_when_opened`, `factory_error`, `leave_thread`.
+    /// Sets a member of the script: `abort_when_opened`, `factory_error`, `leave_thread`, `constructor_effect` and so on.
     pub fn script(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.script[member] = value.into();
         self

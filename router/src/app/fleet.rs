@@ -435,6 +435,10 @@ fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
     )
     .with_hint(secrets.without_known(error.hint()))
     .with_known_parameters(error.parameters().map(|parameters| secrets.scrub_value(parameters)));
+    let scrubbed = match error.refused_since() {
+        Some(since) => scrubbed.remembered_since(since),
+        None => scrubbed,
+    };
     match error.cause() {
         Some(cause) => scrubbed.caused_by(&cause.cause_type, secrets.scrub(&cause.text)),
         None => scrubbed,

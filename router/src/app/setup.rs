@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::{Ears, Named, Setup};
-use crate::config::{ConfigFile, Environment};
-use crate::loader::Loader;
+use crate::config::{AdapterEntry, ConfigFile, Environment};
+use crate::loader::{Loader, Placement};
 
 impl Setup {
     pub(super) fn new(
@@ -15,9 +15,11 @@ impl Setup {
     ) -> Self {
         let loader = Loader::with_path(environment, &named.adapter_path, &config.adapter_path);
         let (notices, incidents) = (Arc::clone(&ears.notices), Arc::clone(&ears.incidents));
+        // What is validated is tried as it would be loaded.
+        let placement = Placement::of(&AdapterEntry::default(), &config.workers);
+        let asks = Arc::clone(&ears.asks);
         let cache_bytes = config.cache.max_bytes;
-        let loader =
-            Loader { cache_bytes, notices, asks: Arc::clone(&ears.asks), incidents, ..loader };
+        let loader = Loader { cache_bytes, notices, asks, incidents, placement, ..loader };
         Self { config, loader, fleet: Mutex::default() }
     }
 }

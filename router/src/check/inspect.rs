@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::passive::declared_lines;
 use super::render::{RenderInput, render};
 use super::{ExaminedAdapter, Status, Strictness, Validation, examine};
 use crate::loader::manifest::{ConfigParam, ManifestView};
 use crate::loader::wire::Observations;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader, Opened, description, shown_manifest};
+use crate::loader::{
+    AdapterLoadError, LoadRequest, Loader, Opened, declared_lines, description, shown_manifest,
+};
 
 /// What is known of an adapter.
 #[derive(Debug)]

@@ -16,12 +16,14 @@ use clap::Subcommand;
 use nexus_router_sdk::Object;
 use serde_json::Value;
 
+use super::options::grants;
 use super::output::Format;
 use super::{Answer, Error};
 use crate::check::Strictness;
-use crate::config::{ConfigFile, Environment};
+use crate::config::{AdapterEntry, ConfigFile, Environment};
 use crate::digest::Digest;
-use crate::loader::{AdapterLoadError, LoadRequest, Loader};
+use crate::grant::Isolation;
+use crate::loader::{AdapterLoadError, LoadRequest, Loader, Placement};
 
 const LIST_HELP: &str = "\
 Examples:
@@ -90,8 +92,12 @@ pub(super) struct Search {
 }
 
 impl Search {
+    fn config(&self, environment: &Environment) -> Result<ConfigFile, Error> {
+        Ok(ConfigFile::find(self.config_file.as_deref(), environment)?)
+    }
+
     pub(super) fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
-        let config = ConfigFile::find(self.config_file.as_deref(), environment)?;
+        let config = self.config(environment)?;
         let loader = Loader::with_path(environment, &self.adapter_path, &config.adapter_path);
         Ok(Loader { cache_bytes: config.cache.max_bytes, ..loader })
     }
@@ -182,6 +188,13 @@ pub(super) fn read_object(option: &str, text: &str) -> Result<Object, Error> {
 pub(in crate::cli) struct Examination {
     #[command(flatten)]
     target: Target,
+    /// Something that the adapter may reach, if it declares `external`: connect=HOST:PORT, read=PATH, write=PATH,
+    /// run=PATH or env=NAME; may be given more than once.
+    #[arg(long, value_name = "KIND=VALUE")]
+    grant: Vec<String>,
+    /// Where the adapter is to run [default: what `router.toml` says, or worker].
+    #[arg(long, value_name = "WHERE", value_parser = Isolation::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>())]
+    isolation: Option<String>,
     /// Report unknown capabilities as warnings.
     #[arg(long)]
     lenient: bool,
@@ -198,9 +211,37 @@ impl Examination {
         judge: impl FnOnce(&Loader, &LoadRequest<'_>, Strictness) -> Result<T, AdapterLoadError>,
     ) -> Result<T, Error> {
         let config = self.target.config()?;
-        let loader = self.target.loader(environment)?;
+        let loader = self.loader(environment)?;
         let strictness = if self.lenient { Strictness::Lenient } else { Strictness::Strict };
         Ok(judge(&loader, &self.target.request(&config), strictness)?)
+    }
+}
+
+impl Examination {
+    /// Makes the loader that tries the adapter as a daemon with this configuration does.
+    fn loader(&self, environment: &Environment) -> Result<Loader, Error> {
+        let config = self.target.search.config(environment)?;
+        let isolation =
+            Isolation::ALL.iter().find(|(name, _)| Some(*name) == self.isolation.as_deref());
+        let isolation = isolation.map(|(_, isolation)| *isolation);
+        let grants = grants(&self.grant)?;
+        if isolation.unwrap_or(config.workers.isolation) == Isolation::Inline && !grants.is_empty()
+        {
+            return Err(Error::usage(
+                "--grant binds nobody: the adapter runs inline",
+                "write --isolation worker, or leave the grants out",
+            ));
+        }
+        let entry = AdapterEntry { isolation, grants, ..AdapterEntry::default() };
+        let mut placement = Placement::of(&entry, &config.workers);
+        let loader = self.target.loader(environment)?;
+        if self.target.time_limit.is_some() {
+            placement.start_timeout = loader.limits.time;
+        }
+        if self.target.memory_limit.is_some() {
+            placement.memory = loader.limits.memory;
+        }
+        Ok(Loader { placement, ..loader })
     }
 }
 

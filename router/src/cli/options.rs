@@ -196,7 +196,7 @@ impl AdapterOptions {
 }
 
 /// Reads grants as they are given; paths are relative to the working directory.
-fn grants(texts: &[String]) -> Result<Grants, Error> {
+pub(super) fn grants(texts: &[String]) -> Result<Grants, Error> {
     let mut grants = Grants::default();
     let base = if texts.is_empty() { PathBuf::new() } else { std::env::current_dir()? };
     for text in texts {

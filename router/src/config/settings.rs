@@ -162,6 +162,8 @@ pub struct Workers {
     pub crash_window: Duration,
     /// For how long an adapter in quarantine is not started again.
     pub quarantine: Duration,
+    /// Whether adapters have to pass every check of the gate.
+    pub require_valid: bool,
     /// Parts of the kernel that may be missing. What they would have held back is then not held back.
     pub accept_missing: Vec<Feature>,
 }
@@ -185,6 +187,7 @@ impl Default for Workers {
             crashes: 5,
             crash_window: Duration::from_secs(600),
             quarantine: Duration::from_secs(600),
+            require_valid: true,
             accept_missing: Vec::new(),
         }
     }

@@ -178,6 +178,7 @@ fn workers(workers: &Workers) -> Shown {
     shown.put("crashes", Some(workers.crashes));
     shown.put("crash_window_ms", Some(milliseconds(workers.crash_window)));
     shown.put("quarantine_ms", Some(milliseconds(workers.quarantine)));
+    shown.put("require_valid", Some(workers.require_valid));
     shown.list("accept_missing", workers.accept_missing.iter().map(|it| it.name().into()));
     shown
 }

@@ -57,7 +57,10 @@ fn try_one(parent: u32) -> ExitCode {
 
 fn work(parent: u32) -> io::Result<()> {
     let job: Job = serde_json::from_slice(&worker::receive_job(io::stdin())?)?;
-    let entered = sandbox::enter(&job.profile, parent);
+    let entered = match job.task {
+        Task::Examine => sandbox::enter_observed(&job.profile, parent, hand_over),
+        _ => sandbox::enter(&job.profile, parent),
+    };
     // Made after the inherited descriptors were closed; now the library cannot reach it as input.
     let wire = over_standard_input()?;
     let Entered { confinement, connects } = match entered {
@@ -90,6 +93,16 @@ fn work(parent: u32) -> io::Result<()> {
         say(&wire, &Message::Done(observations))?;
     }
     Ok(())
+}
+
+/// Hands over what hears of this process.
+fn hand_over(listener: OwnedFd) -> io::Result<()> {
+    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let message = serde_json::to_vec(&Message::Listener {})?;
+    let sent = Wire::new(socket).send_with(Kind::Said, &message, listener.as_fd());
+    // Nobody in this process is to answer.
+    drop(listener);
+    sent
 }
 
 /// Takes the socket from standard input and puts nothing in its place.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use super::hearing::{Halt, Hearing};
 use super::library::Stage;
 use super::notice::Notice;
+use super::observer::{ObservedAttempts, Observer};
 use super::wire::Observations;
+use crate::sandbox::{Profile, ReadablePlaces};
 use crate::worker::{Ending, Followed, Process, Recipe};
 
 /// How unknown libraries are tried before a host opens them.
@@ -36,16 +38,31 @@ pub(super) struct Outcome {
     pub(super) notices: Vec<Notice>,
     /// The answer to the call.
     pub(super) answer: Option<Result<String, String>>,
+    /// What the child attempted, if it was observed.
+    pub(super) observed: Option<ObservedAttempts>,
+    /// Whether it ran out of time because it got too little of the processors.
+    pub(super) is_starved: bool,
 }
 
-/// Runs a job in a child.
-pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
+/// Runs a job in a child, which is observed if it gets a profile to be held against.
+pub(super) fn run(
+    recipe: &Recipe,
+    time: Duration,
+    observed: Option<&Profile>,
+) -> io::Result<Outcome> {
     let mut process = Process::start(recipe)?;
     let limit = time.clamp(MIN_TIME, MAX_TIME);
     let mut hearing = Hearing::default();
     let deadline = Instant::now() + limit;
-    let followed = process
-        .follow(&recipe.job, deadline, |frame, descriptor| hearing.take(frame, descriptor))?;
+    let mut observer = None;
+    let followed = process.follow(&recipe.job, deadline, |frame, descriptor| {
+        let flow = hearing.take(frame, descriptor);
+        if let Some((listener, profile)) = hearing.listener.take().zip(observed) {
+            observer = Some(Observer::start(listener, ReadablePlaces::of(profile)));
+        }
+        flow
+    })?;
+    let observer = observer.transpose()?;
     let Hearing { result, stage, confinement, notices, answer, session, epitaph, .. } = hearing;
     if let Some(session) = session {
         process.set_session(session);
@@ -62,6 +79,7 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
         Followed::Enough => Some(Ending::Garbled { how: "it sent what it should not" }),
     };
     let killed = !matches!(followed, Followed::Ended(_));
+    let is_starved = matches!(followed, Followed::Late) && is_starved(process.id(), limit);
     let result = match (result, ending) {
         (Some(Err(halt)), _) if matches!(followed, Followed::Enough) => Err(halt),
         (_, Some(ending)) if killed => Err(Halt::Ended(ending)),
@@ -77,5 +95,30 @@ pub(super) fn run(recipe: &Recipe, time: Duration) -> io::Result<Outcome> {
     if killed {
         process.stop();
     }
-    Ok(Outcome { result, stage, printed: process.take_printed(), notices, answer })
+    let observed = observer.map(Observer::finish);
+    let printed = process.take_printed();
+    Ok(Outcome { result, stage, printed, notices, answer, observed, is_starved })
+}
+
+/// Returns whether a thread of a process waited for a processor for more than half of a time. Without figures of the
+/// kernel, it did not.
+pub(super) fn is_starved(process: u32, time: Duration) -> bool {
+    let waited = |task: std::fs::DirEntry| -> Option<Duration> {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+    };
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    tasks.into_iter().flatten().flatten().filter_map(waited).any(|waited| waited > time / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_without_a_wait_is_not_starved() {
+        assert!(!is_starved(std::process::id(), MAX_TIME));
+        // There is no such process.
+        assert!(!is_starved(u32::MAX, Duration::ZERO));
+    }
 }

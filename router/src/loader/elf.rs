@@ -54,6 +54,21 @@ pub(super) fn examine(
     })
 }
 
+/// The other libraries that a library asks for, and where it wants them to be looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dependencies {
+    pub(super) names: Vec<String>,
+    pub(super) places: Vec<String>,
+}
+
+/// Returns the dependencies of a library that was examined.
+pub(super) fn dependencies(bytes: &[u8]) -> Option<Dependencies> {
+    let header = Header::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, bytes).ok()?;
+    dynamic::dependencies(segments, endian, bytes).ok()
+}
+
 /// Says whether a library that was examined exports a name, as whatever it may be.
 pub(super) fn exports(bytes: &[u8], name: &str) -> bool {
     let read = || {
@@ -337,6 +352,14 @@ mod tests {
             assert!(!exports(&GOOD, other), "{other}");
         }
         assert!(!exports(b"something else", "create_adapter"));
+    }
+
+    #[test]
+    fn dependencies_are_listed() {
+        let found = dependencies(&GOOD).unwrap();
+        assert!(found.names.iter().any(|name| name.starts_with("libc.so")), "{found:?}");
+        assert_eq!(found.places, [""; 0]);
+        assert_eq!(dependencies(b"something else"), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use nexus_router_sdk::Object;
 use serde_json::Value;
 
+use crate::clock::Timestamp;
+
 /// Why an adapter was not loaded.
 ///
 /// This is the one error type of [`load_adapter`](super::load_adapter), whatever went wrong.
@@ -19,6 +21,7 @@ struct Inner {
     cause: Option<Cause>,
     /// What the manifest says of the configuration.
     parameters: Option<Value>,
+    remembered_since: Option<Timestamp>,
 }
 
 /// What lies behind a failed load.
@@ -42,6 +45,7 @@ impl AdapterLoadError {
             hint: None,
             cause: None,
             parameters: None,
+            remembered_since: None,
         }))
     }
 
@@ -66,6 +70,21 @@ impl AdapterLoadError {
     #[must_use]
     pub fn parameters(&self) -> Option<&Value> {
         self.0.parameters.as_ref()
+    /// Adds a remark to the message.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        self.0.message = bounded(format!("{}; {note}", self.0.message));
+        self
+    }
+
+    pub(crate) fn remembered_since(mut self, since: Timestamp) -> Self {
+        self.0.remembered_since = Some(since);
+        self
+    }
+
+    /// Returns since when the router remembers that the library is refused. None if it was tried for this error.
+    #[must_use]
+    pub fn refused_since(&self) -> Option<Timestamp> {
+        self.0.remembered_since
     }
 
     /// Returns the ref that was to be loaded.
@@ -98,8 +117,8 @@ impl AdapterLoadError {
         self.0.hint.as_deref().unwrap_or_else(|| self.0.reason.remedy())
     }
 
-    /// Returns `factory_ref`, `reason`, and, if they are known, `cause` and `cause_type`, and the `parameters` of a
-    /// manifest that the configuration does not fit.
+    /// Returns `factory_ref`, `reason`, and, if they are known, `cause` and `cause_type`, the `parameters` of a manifest
+    /// that the configuration does not fit, and `refused_since` of a refusal that is remembered.
     #[must_use]
     pub fn details(&self) -> Object {
         let mut details = Object::new();
@@ -114,6 +133,9 @@ impl AdapterLoadError {
         }
         if let Some(parameters) = self.parameters() {
             details.insert("parameters".to_owned(), parameters.clone());
+        }
+        if let Some(since) = self.refused_since() {
+            put("refused_since", &since.to_string());
         }
         details
     }
@@ -196,7 +218,7 @@ reasons! {
         "The file's tables are damaged, or larger than those of any library."
         "build or copy the library again"
     UnsafeDependency "UNSAFE_DEPENDENCY"
-        "The library asks for others by path, or in places that are not absolute."
+        "The library asks for others by path, in places that are not absolute, or, with a pin, outside of the system's."
         "link what it needs statically, or install it where the system's loader looks"
     WrongPlatform "WRONG_PLATFORM"
         "The library is built for another machine."
@@ -264,6 +286,9 @@ reasons! {
     GrantUnusable "GRANT_UNUSABLE"
         "A worker cannot be given what is granted."
         "check that every granted path is there, is what it should be, and can be opened by this user"
+    ChecksFailed "CHECKS_FAILED"
+        "The adapter loads, and fails checks of the gate."
+        "run nexus-router adapter validate; require_valid = false in [workers] loads it anyway"
     SandboxUnavailable "SANDBOX_UNAVAILABLE"
         "The kernel cannot confine a worker as it must be."
         "use a newer kernel, or name what may be missing in workers.accept_missing"

@@ -40,6 +40,8 @@ pub(super) struct Hearing {
     pub(super) session: Option<u32>,
     /// Hears of connects.
     pub(super) connects: Option<OwnedFd>,
+    /// Hears of whatever an observed child attempts.
+    pub(super) listener: Option<OwnedFd>,
     notice_bytes: usize,
     gathering: Gathering,
 }
@@ -116,6 +118,9 @@ impl Hearing {
                 }
                 self.stage.get_or_insert(Stage::Start);
             }
+            // As above.
+            Message::Listener {} if self.confinement.is_none() => self.listener = descriptor,
+            Message::Listener {} => {}
             Message::Unconfined { missing } => {
                 self.stage.get_or_insert(Stage::Start);
                 self.result = Some(Err(Halt::Unconfined { missing }));

@@ -25,6 +25,9 @@ use crate::worker::Ending;
 /// A hint lists no more factories than these.
 const MAX_SHOWN: usize = 20;
 
+/// What stands before the last line that a library printed.
+pub(super) const PRINTED: &str = "; it printed: ";
+
 /// A library that was examined without running it.
 pub(crate) struct Opened {
     pub(crate) factory_ref: FactoryRef,
@@ -235,7 +238,7 @@ impl Opened {
         };
         let mut message = format!("module '{module}' {ending} {}", stage.doing());
         if let Some(line) = last_line(printed) {
-            message.push_str(&format!("; it printed: {}", self.scrub(line)));
+            message.push_str(&format!("{PRINTED}{}", self.scrub(line)));
         }
         self.fail(reason, message).caused_by(cause_type, ending.to_string())
     }

@@ -27,6 +27,8 @@ pub struct Placement {
     pub crash_window: Duration,
     /// put it into quarantine for so long.
     pub quarantine: Duration,
+    /// Whether an adapter has to pass every check of the gate.
+    pub require_valid: bool,
     /// Parts of the kernel that may be missing.
     pub accept_missing: Vec<Feature>,
     /// Whether it is there also where the kernel cannot confine it, and every call of it is rejected. Otherwise it is
@@ -47,6 +49,7 @@ impl Placement {
             crashes: all.crashes,
             crash_window: all.crash_window,
             quarantine: all.quarantine,
+            require_valid: all.require_valid,
             // A role is what the kernel holds it to: nothing of that may be missing.
             accept_missing: match entry.role {
                 Some(_) => Vec::new(),

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::hearing::Halt;
 use super::library::Stage;
+use super::opened::call_error;
 use super::wire::Task;
-use super::{AdapterLoadError, Call, Halt, Loader, Opened, call_error};
+use super::{AdapterLoadError, Call, Loader, Opened};
 
 /// What a child sees of the world, beyond its job.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +56,8 @@ impl Loader {
         let pair = Surroundings::pair(opened);
         let answer = |call: &Call<'_>, surroundings: &Surroundings| {
             let task = Task::Call { request: call.request() };
-            let outcome = self.run_child(opened, task, surroundings)?;
+            let bounds = self.trial_bounds(opened)?;
+            let outcome = self.run_child(opened, task, surroundings, bounds)?;
             Ok(match (outcome.result, outcome.answer, outcome.stage) {
                 (Ok(_), Some(answer), _) => answer,
                 (Ok(_), None, _) => Err("the adapter ended the call without an answer".to_owned()),

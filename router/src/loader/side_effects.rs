@@ -1,10 +1,36 @@
-//! What loading a library changed in the process: threads, descriptors, environment, signals, directory.
+//! Changes that loading a library leaves in the process: threads, descriptors, environment, signals, directory, timers,
+//! limits, priority.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use rustix::process::Resource;
+
 use crate::sandbox;
+
+/// Limits of a process, by name.
+const LIMITS: &[(&str, Resource)] = &[
+    ("address space", Resource::As),
+    ("core", Resource::Core),
+    ("processor time", Resource::Cpu),
+    ("data", Resource::Data),
+    ("file size", Resource::Fsize),
+    ("locks", Resource::Locks),
+    ("locked memory", Resource::Memlock),
+    ("message queues", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("descriptors", Resource::Nofile),
+    ("processes", Resource::Nproc),
+    ("resident memory", Resource::Rss),
+    ("real-time priority", Resource::Rtprio),
+    ("real-time time", Resource::Rttime),
+    ("pending signals", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// Bit of a thread's flags that is set as soon as it begins to end.
+const EXITING: u64 = 4;
 
 /// The state of a process, as far as a library must leave it alone.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +42,12 @@ pub(super) struct ProcessState {
     /// What is blocked, and where each signal goes.
     signals: (String, Vec<usize>),
     directory: Option<PathBuf>,
+    /// Whether each interval timer is armed, and how many other timers there are.
+    timers: ([bool; 3], usize),
+    umask: String,
+    limits: Vec<(Option<u64>, Option<u64>)>,
+    /// Niceness, priority and policy of the main thread and of this one, and the processors of this one.
+    scheduling: (Vec<String>, Vec<String>, String),
 }
 
 impl ProcessState {
@@ -23,17 +55,53 @@ impl ProcessState {
     pub(super) fn now() -> Self {
         let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten();
         // Of this thread, in which the library is opened: the other one blocks signals while it starts us.
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-        let blocked = status.lines().find(|line| line.starts_with("SigBlk:")).unwrap_or_default();
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let status = read("/proc/thread-self/status");
+        let of_status = |name: &str| {
+            status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned()
+        };
+        let blocked = of_status("SigBlk:");
+        // A thread that was waited for may still be listed while it ends.
+        let is_running = |stat: &str| {
+            let fields = fields(stat);
+            let flags = fields.get(6).and_then(|flags| flags.parse::<u64>().ok());
+            !fields.is_empty() && flags.is_none_or(|flags| flags & EXITING == 0)
+        };
+        let timers = read("/proc/self/timers");
+        let limits = LIMITS.iter().map(|(_, limit)| {
+            let limit = rustix::process::getrlimit(*limit);
+            (limit.current, limit.maximum)
+        });
+        let scheduled = |stat: &str| -> Vec<String> {
+            let fields = fields(stat);
+            let of = |at: usize| fields.get(at).map(|field| (*field).to_owned());
+            [16, 37, 38].into_iter().filter_map(of).collect()
+        };
         Self {
-            threads: entries("/proc/self/task").count(),
+            threads: entries("/proc/self/task")
+                .filter(|task| {
+                    let stat = std::fs::read_to_string(task.path().join("stat"));
+                    stat.is_ok_and(|stat| is_running(&stat))
+                })
+                .count(),
             // The descriptor that lists the others has no target any more; it is the same each time.
             descriptors: entries("/proc/self/fd")
                 .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
                 .collect(),
             environment: std::env::vars_os().collect(),
-            signals: (blocked.to_owned(), sandbox::signal_handlers()),
+            signals: (blocked, sandbox::signal_handlers()),
             directory: std::env::current_dir().ok(),
+            timers: (
+                sandbox::is_timer_armed(),
+                timers.lines().filter(|line| line.starts_with("ID:")).count(),
+            ),
+            umask: of_status("Umask:"),
+            limits: limits.collect(),
+            scheduling: (
+                scheduled(&read("/proc/self/stat")),
+                scheduled(&read("/proc/thread-self/stat")),
+                of_status("Cpus_allowed:"),
+            ),
         }
     }
 
@@ -72,8 +140,26 @@ impl ProcessState {
         if after.directory != self.directory {
             changes.push("the working directory was changed".to_owned());
         }
+        if after.timers != self.timers {
+            changes.push("timers: other timers are armed".to_owned());
+        }
+        if after.umask != self.umask {
+            changes.push("the umask was changed".to_owned());
+        }
+        let limits = LIMITS.iter().zip(self.limits.iter().zip(&after.limits));
+        for ((name, _), _) in limits.filter(|(_, (before, after))| before != after) {
+            changes.push(format!("limits: that of {name} was changed"));
+        }
+        if after.scheduling != self.scheduling {
+            changes.push("scheduling: priority, policy or processors were changed".to_owned());
+        }
         changes
     }
+}
+
+/// Returns the fields of a `stat` file behind the name of the thread, which may hold blanks.
+fn fields(stat: &str) -> Vec<&str> {
+    stat.rsplit_once(')').map_or_else(Vec::new, |(_, rest)| rest.split_whitespace().collect())
 }
 
 #[cfg(test)]
@@ -91,5 +177,29 @@ mod tests {
         let changes = before.changes(&after).join("\n");
         assert!(changes.contains("threads:") && changes.contains("NEW was set"), "{changes}");
         assert!(!changes.contains("secret"), "{changes}");
+    }
+
+    #[test]
+    fn settings_of_the_process_are_compared() {
+        let before = ProcessState::now();
+        let changed = |change: fn(&mut ProcessState), told: &str| {
+            let mut after = ProcessState::now();
+            change(&mut after);
+            let changes = before.changes(&after);
+            assert!(changes.iter().any(|line| line.contains(told)), "{told}: {changes:?}");
+        };
+        changed(|state| state.timers.0[0] = true, "timers");
+        changed(|state| state.timers.1 += 1, "timers");
+        changed(|state| state.umask.push('7'), "umask");
+        changed(|state| state.limits[9] = (Some(1), Some(1)), "limits: that of descriptors");
+        changed(|state| state.scheduling.1[0].push('1'), "scheduling");
+    }
+
+    #[test]
+    fn fields_stand_behind_the_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 64 7";
+        assert_eq!(fields(stat)[..3], ["S", "1", "2"]);
+        assert_eq!(fields(stat)[6], "64");
+        assert!(fields("").is_empty());
     }
 }

@@ -40,6 +40,8 @@ pub(super) enum Message {
     /// The child is confined, and no foreign code has run yet. The descriptor that hears of connects may
     /// come with it. The session is the child's own, in which everything is that it starts.
     Confined { confinement: Confinement, session: u32 },
+    /// The child is about to be confined, and observed: the descriptor that hears of what it attempts comes with it.
+    Listener {},
     /// The child does not go on, because it cannot be confined.
     Unconfined { missing: Vec<Feature> },
     /// The child does not go on, because confining it failed.
@@ -66,8 +68,14 @@ pub(crate) struct Observations {
     /// The confinement that was in force, as the child said before the library ran.
     #[serde(skip)]
     pub(crate) confinement: Confinement,
-    /// What loading changed in the process, a line each. Only when examined.
+    /// What loading changed in the process, or would have changed outside of it, a line each. Only when examined.
     pub(crate) side_effects: Vec<String>,
+    /// Whether the router was told of what the child attempted. The child itself does not say that.
+    #[serde(skip)]
+    pub(crate) is_observed: bool,
+    /// What the sandbox denied that would have changed nothing, a line each.
+    #[serde(skip)]
+    pub(crate) denied: Vec<String>,
     /// How a second instance differed from the first, if it did. Only when examined.
     pub(crate) second_instance: Option<String>,
 }

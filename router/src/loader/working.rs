@@ -13,11 +13,11 @@ use super::notice::{self, Notice};
 use super::opened::Opened;
 use super::placement::Confined;
 use super::simulation;
-use super::verdict::Verdict;
+use super::verdict::{KnownLoad, TrialVerdict};
 use super::wire::{Job, Task};
-use super::{Adapter, Incident, Loader, Placement, helper_error};
+use super::{Adapter, Incident, Loader, Placement, dry_run, helper_error, trial};
 use crate::grant::{Feature, Grants};
-use crate::sandbox::{self, Metadata, Profile, Reading};
+use crate::sandbox::{Metadata, Profile, Reading};
 use crate::worker::broker;
 use crate::worker::{
     self, Begun, CHILD_ARGUMENT, Ending, Followed, Makeup, Process, Recipe, Rules, Team,
@@ -40,6 +40,8 @@ pub(super) struct Failed {
     pub(super) halt: Halt,
     pub(super) stage: Option<Stage>,
     pub(super) printed: String,
+    /// Whether it ran out of time because it got too little of the processors.
+    pub(super) is_starved: bool,
 }
 
 /// Loads an adapter into workers. One that is known to load is started when it is first called.
@@ -49,13 +51,12 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let unusable = |error: &std::io::Error| helper_error(&factory_ref, &program, error);
     let grants = granted(loader, &opened)?;
     let profile = profile(loader, &opened, grants.clone());
-    // Another kernel may confine otherwise, and so may this one when it was started otherwise.
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let offered = sandbox::offered();
-    let place = format!("{kernel}{offered}{}", serde_json::to_string(&profile).unwrap_or_default());
-    let verdict =
-        Verdict::of(&loader.cache_dir, &program, &opened, &place).map_err(|e| unusable(&e))?;
-    let known = verdict.recall::<Known>();
+    let verdict = loader.verdict_of(&opened)?;
+    let known = match verdict.recall() {
+        Some(TrialVerdict::Refused(refusal)) => return Err(refusal.error(&opened)),
+        Some(TrialVerdict::Loads(known)) => known.worker,
+        None => None,
+    };
     let job = opened.job(Task::Serve, profile);
     let recipe = Recipe {
         program: program.clone(),
@@ -70,23 +71,40 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let start_timeout = loader.placement.start_timeout;
     let start = move || start(&recipe, start_timeout, &grants, &label);
     let (first, description, confined) = match known {
-        Some(Known { description, confined }) => (None, description, confined),
+        Some((description, confined)) => (None, description, confined),
         None => {
+            // One that the kernel cannot confine is told, or stood in for, as any worker is.
+            let tried = match loader.placement.require_valid {
+                true => loader.admit_tried(&opened, &verdict).map(drop),
+                false => Ok(()),
+            };
+            if let Err(failed) = tried
+                && !failed.is_unconfined
+            {
+                return Err(failed.error);
+            }
             let started = start().map_err(|error| unusable(&error))?;
             if let Err(Failed { halt: Halt::Unconfined { missing }, .. }) = &started
                 && let Some(stand_in) = stand_in(loader, &opened, missing)
             {
                 return Ok(stand_in);
             }
-            let Started { begun, description, confined } = started
-                .map_err(|failed| opened.halted(&failed.halt, failed.stage, &failed.printed))?;
+            let Started { begun, description, confined } = started.map_err(|failed| {
+                let error = opened.halted(&failed.halt, failed.stage, &failed.printed);
+                let lasts = trial::is_lasting(&failed.halt, failed.stage, start_timeout);
+                if lasts && !failed.is_starved {
+                    verdict.remember_refusal(&opened, &error);
+                }
+                error
+            })?;
             (Some(begun), description, confined)
         }
     };
     let admitted = opened.admit(&description)?;
     opened.check_id(&admitted)?;
     if first.is_some() {
-        verdict.remember(&Known { description: description.clone(), confined: confined.clone() });
+        let worker = Some((description.clone(), confined.clone()));
+        verdict.remember_load(KnownLoad { worker });
     }
     let digest = opened.digest();
     let adapter_id = admitted.adapter_id.clone();
@@ -113,7 +131,7 @@ pub(super) fn check_started(
 ) -> Result<Begun, String> {
     match started {
         Err(error) => Err(error.to_string()),
-        Ok(Err(Failed { halt, stage, printed })) => {
+        Ok(Err(Failed { halt, stage, printed, .. })) => {
             Err(opened.halted(&halt, stage, &printed).to_string())
         }
         Ok(Ok(started)) if started.description != description => {
@@ -139,15 +157,8 @@ fn stand_in(loader: &Loader, opened: &Opened, missing: &[Feature]) -> Option<Ada
     Some(Adapter::unconfined(adapter_id, opened, &loader.placement.grants, missing))
 }
 
-/// What is remembered of an adapter that loads.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Known {
-    description: String,
-    confined: Confined,
-}
-
 /// Returns what an adapter gets. What it does not declare it does not get, whoever grants it.
-fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError> {
+pub(super) fn granted(loader: &Loader, opened: &Opened) -> Result<Grants, AdapterLoadError> {
     let grants = &loader.placement.grants;
     let declared = opened
         .view
@@ -217,10 +228,12 @@ pub(super) fn start(
         Err(error) => {
             let why = format!("its connects cannot be attended to: {error}");
             let (halt, stage) = (Halt::Unfit { why }, Some(Stage::Start));
-            return Ok(Err(Failed { halt, stage, printed: String::new() }));
+            let printed = String::new();
+            return Ok(Err(Failed { halt, stage, printed, is_starved: false }));
         }
     };
     let Hearing { result, stage, confinement, serving, epitaph, .. } = hearing;
+    let is_late = matches!(followed, Followed::Late);
     let halt = match (followed, result, serving) {
         (Followed::Enough, None, Some(description)) => {
             let confinement = confinement.unwrap_or_default();
@@ -238,8 +251,9 @@ pub(super) fn start(
             Halt::Ended(Ending::Garbled { how: "it sent what it should not" })
         }
     };
+    let is_starved = is_late && dry_run::is_starved(process.id(), limit);
     process.stop();
-    Ok(Err(Failed { halt, stage, printed: process.take_printed() }))
+    Ok(Err(Failed { halt, stage, printed: process.take_printed(), is_starved }))
 }
 
 pub(super) fn makeup(

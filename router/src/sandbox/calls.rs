@@ -8,6 +8,8 @@
 //! reach even where writing is granted, since no rule of Landlock bounds them to the granted places. Builds need
 //! modes and times: for them the router changes these itself, inside the granted places. No file gets a set-id bit.
 
+pub(super) mod observe;
+
 use std::collections::BTreeMap;
 
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};

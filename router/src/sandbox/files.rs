@@ -16,6 +16,7 @@ use landlock::{
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::{Profile, Reading, Workspace, sys};
+use crate::grant::Grants;
 
 /// The lowest version that bounds every way to write: the second knows no truncation.
 pub(super) const WHOLE: u32 = 3;
@@ -182,6 +183,13 @@ fn ports(profile: &Profile, connects: Connects) -> Option<Vec<u16>> {
         Connects::Outside => Some(Vec::new()),
         Connects::Here => profile.grants.connect.iter().map(|endpoint| endpoint.port).collect(),
     }
+}
+
+/// Lists the places that a process may read which may not read everything.
+pub(super) fn readable(profile: &Profile) -> impl Iterator<Item = PathBuf> {
+    let Grants { read, write, run, .. } = &profile.grants;
+    let granted = [&profile.library_path, read, write, run].into_iter().flatten().cloned();
+    EVERYBODYS.iter().map(PathBuf::from).chain(granted)
 }
 
 fn rules(profile: &Profile) -> io::Result<Vec<Rule>> {

@@ -103,9 +103,9 @@ pub(crate) struct Listener {
 /// A call that a process is waiting in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Notice {
-    id: u64,
+    pub(super) id: u64,
     /// The thread that made it.
-    thread: u32,
+    pub(super) thread: u32,
     call: i32,
     pub(super) arguments: [u64; 6],
 }
@@ -325,7 +325,7 @@ impl Listener {
         rustix::process::pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
-    fn ask<T>(&self, request: libc::Ioctl, about: *mut T) -> Result<(), Errno> {
+    pub(super) fn ask<T>(&self, request: libc::Ioctl, about: *mut T) -> Result<(), Errno> {
         #[expect(unsafe_code, reason = "no safe interface knows these requests")]
         // SAFETY: each request comes with a value of its type, which the caller owns and lives until here.
         let done = unsafe { libc::ioctl(self.descriptor.as_raw_fd(), request, about) };
@@ -396,7 +396,7 @@ fn read_memory(notice: &Notice, address: u64, bytes: &mut [u8]) -> Result<(), Er
 }
 
 /// Reads an address as the kernel does, with its errors.
-fn read_target(bytes: &[u8]) -> Result<Target, Errno> {
+pub(super) fn read_target(bytes: &[u8]) -> Result<Target, Errno> {
     let part = |from: usize, to: usize| bytes.get(from..to).ok_or(Errno::INVAL);
     fn array<const N: usize>(part: &[u8]) -> Result<[u8; N], Errno> {
         part.try_into().map_err(|_| Errno::INVAL)

@@ -92,6 +92,19 @@ pub(crate) fn signal_handlers() -> Vec<usize> {
         .collect()
 }
 
+/// Returns which interval timers of this process are armed: that of the clock, and those of processor time.
+#[expect(unsafe_code, reason = "no safe interface asks for a timer")]
+pub(crate) fn is_timer_armed() -> [bool; 3] {
+    [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF].map(|timer| {
+        let mut value = std::mem::MaybeUninit::<libc::itimerval>::zeroed();
+        // SAFETY: the value is written to memory that we own.
+        unsafe { libc::getitimer(timer, value.as_mut_ptr()) };
+        // SAFETY: it began as zeroes, which are a valid value.
+        let left = unsafe { value.assume_init() }.it_value;
+        (left.tv_sec, left.tv_usec) != (0, 0)
+    })
+}
+
 /// Returns the version of Landlock that the kernel has; 0 when it has none, or has it turned off.
 pub(super) fn landlock_version() -> u32 {
     const ASK_FOR_VERSION: u32 = 1;

@@ -124,7 +124,12 @@ fn refused(
 fn library_cannot_get_away() {
     let error = refused(&Corpus::new(), "get_away", GET_AWAY, PATIENCE);
     assert_eq!(error.reason(), Reason::LibraryExited);
-    assert!(error.to_string().ends_with("it printed: nothing more worked"), "{error}");
+    let told = error.to_string();
+    let (printed, denied) = told.split_once("; the sandbox denied ").unwrap();
+    assert!(printed.ends_with("it printed: nothing more worked"), "{error}");
+    for attempt in ["setsid", "setpgid", "process setting: 1 of prctl", "write: /dev/tty"] {
+        assert!(denied.contains(attempt), "{attempt} is not in {denied}");
+    }
 }
 
 #[test]

@@ -130,7 +130,8 @@ fn inline_adapter_is_never_called_in_this_process() {
     stage.configure(&format!(
         "{ADAPTERS}[[adapters]]\nref = \"probe_adapters:fake\"\nid = \"tracer\"\nisolation = \"inline\"\n\
          offer = {{ tools = [\"*\"] }}\n\
-         config = {{ traces = {traces:?}, life = {life:?} }}\n"
+         config = {{ traces = {traces:?}, life = {life:?} }}\n\
+         [workers]\n# It writes that file when it is made.\nrequire_valid = false\n"
     ));
     let daemon = stage.start(&[]);
     let answer = daemon.post("/v1/runs", &simulated(plan("tracer", "t", "m"))).by("run").send();

@@ -18,6 +18,7 @@ pub(super) fn workers(section: &Section<'_>) -> Workers {
         crashes: section.count("crashes").unwrap_or(default.crashes),
         crash_window: section.milliseconds("crash_window_ms").unwrap_or(default.crash_window),
         quarantine: section.milliseconds("quarantine_ms").unwrap_or(default.quarantine),
+        require_valid: section.flag("require_valid", default.require_valid),
         accept_missing: section.choices("accept_missing", Feature::ALL),
     }
 }

@@ -9,7 +9,7 @@ use object::elf;
 use object::read::elf::ProgramHeader as _;
 use object::{Endianness, ReadRef as _, U64};
 
-use super::{Finding, Reason, Segment, damaged_text, limit};
+use super::{Dependencies, Finding, Reason, Segment, damaged_text, limit};
 
 /// More loadable segments are refused; linkers make four or five.
 const MAX_LOADED: usize = 64;
@@ -66,6 +66,16 @@ pub(super) fn check(segments: &[Segment], endian: Endianness, bytes: &[u8]) -> R
     check_relocations(table(elf::DT_REL, elf::DT_RELSZ)?, REL, &loaded)?;
     check_relocations(table(elf::DT_JMPREL, elf::DT_PLTRELSZ)?, late, &loaded)?;
     check_packed(table(elf::DT_RELR, elf::DT_RELRSZ)?, &loaded)
+}
+
+/// Returns the dependencies that the dynamic section names.
+pub(super) fn dependencies(
+    segments: &[Segment],
+    endian: Endianness,
+    bytes: &[u8],
+) -> Result<Dependencies, Finding> {
+    let loaded = Loaded::new(segments, endian, bytes)?;
+    dependencies::list(&read_entries(segments, &loaded)?, &loaded)
 }
 
 /// Checks that what the system's loader copies for each thread, and what it protects, is the library's own.

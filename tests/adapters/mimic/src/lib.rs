@@ -5,6 +5,8 @@
 //! fixed: `raises` returns an error, `none` describes itself as null, and `NOT_CALLABLE` is none at all.
 #![expect(unsafe_code, reason = "it speaks the ABI by itself: the SDK would keep it honest")]
 
+mod effects;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nexus_router_abi::abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleResult};
@@ -37,6 +39,15 @@ pub struct Script {
     /// Whether the factory leaves a thread behind.
     #[serde(default)]
     pub leave_thread: bool,
+    /// What the library does as soon as it is opened, and what it does that to.
+    #[serde(default)]
+    pub constructor_effect: Option<(String, String)>,
+    /// What the factory does, and what it does that to.
+    #[serde(default)]
+    pub factory_effect: Option<(String, String)>,
+    /// A file without which the factory fails.
+    #[serde(default)]
+    pub factory_reads: Option<String>,
     /// What the instance says of itself; `{n}` stands for the number of the instance.
     pub description: String,
 }
@@ -99,8 +110,12 @@ impl Script {
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
-    if Script::read().abort_when_opened {
+    let script = Script::read();
+    if script.abort_when_opened {
         std::process::abort();
+    }
+    if let Some((effect, subject)) = &script.constructor_effect {
+        effects::attempt(effect, subject);
     }
 }
 
@@ -121,6 +136,12 @@ impl Role for Scripted {
         let script = Script::read();
         if script.leave_thread {
             std::thread::spawn(std::thread::park);
+        }
+        if let Some((effect, subject)) = &script.factory_effect {
+            effects::attempt(effect, subject);
+        }
+        if let Some(file) = &script.factory_reads {
+            std::fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
         }
         let number = MADE.fetch_add(1, Ordering::Relaxed).to_string();
         let description = script.description.replace("{n}", &number);

@@ -6,7 +6,7 @@
 
 use object::elf;
 
-use super::{Finding, Loaded, Reason, damaged_text};
+use super::{Dependencies, Finding, Loaded, Reason, damaged_text};
 
 /// Longer names and lists are refused.
 const MAX_TEXT: usize = 4096;
@@ -44,6 +44,26 @@ pub(super) fn check(entries: &[(i64, u64)], loaded: &Loaded<'_>) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Lists the libraries that are asked for, and where they are looked for.
+pub(super) fn list(entries: &[(i64, u64)], loaded: &Loaded<'_>) -> Result<Dependencies, Finding> {
+    let last = |tag: elf::DynamicTag| entries.iter().rfind(|entry| entry.0 == tag.0);
+    let strings = last(elf::DT_STRTAB).zip(last(elf::DT_STRSZ));
+    let strings = strings.and_then(|((_, table), (_, size))| loaded.bytes_at(*table, *size));
+    let strings = strings.ok_or_else(|| damaged_text("the string table is not in the file"))?;
+    let mut dependencies = Dependencies::default();
+    for (tag, value) in entries {
+        match elf::DynamicTag(*tag) {
+            elf::DT_NEEDED => dependencies.names.push(text_at(strings, *value)?),
+            elf::DT_RPATH | elf::DT_RUNPATH => {
+                let list = text_at(strings, *value)?;
+                dependencies.places.extend(list.split(':').map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    Ok(dependencies)
 }
 
 fn unsafe_dependency(problem: &str) -> Finding {

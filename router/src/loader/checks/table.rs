@@ -7,7 +7,7 @@ use nexus_router_sdk::{Capability, Object, canonical};
 use serde_json::Value;
 
 use super::Strictness;
-use super::passive::{Rehearsal, passive_pure};
+use super::passive::{self, Rehearsal, passive_pure};
 use crate::loader::manifest;
 use crate::loader::versions::{self, Support};
 use crate::loader::wire::Observations;
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 }
 
 /// An opened library, as the checks see it.
-pub(super) struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     pub(super) opened: &'a Opened,
     pub(super) observations: &'a Observations,
     pub(super) strictness: Strictness,
@@ -46,7 +46,7 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         opened: &'a Opened,
         observations: &'a Observations,
         strictness: Strictness,
@@ -56,12 +56,12 @@ impl<'a> Candidate<'a> {
         Self { opened, observations, strictness, description, rehearsal }
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.description.as_ref().ok().and_then(|members| members.get(name))
     }
 
     /// Returns the capabilities when they are an array of strings, sorted and each once.
-    pub(super) fn capabilities(&self) -> Option<Vec<String>> {
+    pub(crate) fn capabilities(&self) -> Option<Vec<String>> {
         let items = self.field("capabilities")?.as_array()?;
         let names: Option<Vec<String>> =
             items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
@@ -69,7 +69,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns the manifest when it is an object: anything else counts as absent, as with the peer.
-    pub(super) fn manifest(&self) -> Option<&Value> {
+    pub(crate) fn manifest(&self) -> Option<&Value> {
         self.opened.record.manifest.as_ref().filter(|manifest| manifest.is_object())
     }
 
@@ -193,7 +193,8 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "NO_SIDE_EFFECTS",
-        doc: "Loading leaves threads, descriptors, environment, signals, directory and output alone.",
+        doc: "Loading reaches nothing outside the process, and leaves threads, descriptors, environment, signals, timers, \
+              limits and output alone.",
         remedy: "start threads and open files at the first call, not in constructors or the factory",
         run: no_side_effects,
     },
@@ -210,7 +211,7 @@ pub const CHECKS: &[Check] = &[
         run: tried_confined,
     },
     Check {
-        id: "PASSIVE_PURE",
+        id: passive::ID,
         doc: "A passive adapter gives the same bytes in two processes with other surroundings.",
         remedy: "make answers of the arguments and the configuration alone: no time, environment, files or chance",
         run: passive_pure,
@@ -430,8 +431,12 @@ fn config_accepted(candidate: &Candidate<'_>) -> Outcome {
 }
 
 fn no_side_effects(candidate: &Candidate<'_>) -> Outcome {
-    let effects = &candidate.observations.side_effects;
-    none_of("loading changed the process", "Loading left the process as it was", effects)
+    let Observations { side_effects, denied, .. } = candidate.observations;
+    let fine = "Loading left the process as it was";
+    if side_effects.is_empty() && !denied.is_empty() {
+        return Outcome::Warn(format!("{fine}; the sandbox denied {}", denied.join("; ")));
+    }
+    none_of("loading has side effects", fine, side_effects)
 }
 
 fn instances_independent(candidate: &Candidate<'_>) -> Outcome {
@@ -444,6 +449,9 @@ fn instances_independent(candidate: &Candidate<'_>) -> Outcome {
 fn tried_confined(candidate: &Candidate<'_>) -> Outcome {
     let confinement = &candidate.observations.confinement;
     let state = confinement.to_string();
+    if !candidate.observations.is_observed {
+        return Outcome::Warn(format!("{state}; side effects that it denied were not observed"));
+    }
     if confinement.is_full() { Outcome::Pass(state) } else { Outcome::Warn(state) }
 }
 

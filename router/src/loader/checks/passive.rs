@@ -8,12 +8,15 @@ use crate::loader::wire::Observations;
 use crate::loader::{AdapterLoadError, Call, Loader, Opened, Rehearsed, description};
 use crate::python_text::visible;
 
+/// The id of the check.
+pub(super) const ID: &str = "PASSIVE_PURE";
+
 /// More examples are not tried: each takes two processes.
 const MAX_EXAMPLES: usize = 8;
 
 /// What became of the examples of an adapter.
 #[derive(Debug)]
-pub(super) struct Rehearsal {
+pub(crate) struct Rehearsal {
     declared: Result<Passive, String>,
     answers: Vec<[Rehearsed; 2]>,
 }
@@ -97,7 +100,7 @@ fn first_difference(one: &Rehearsed, other: &Rehearsed, shown: &str) -> String {
 }
 
 /// Returns what a passive adapter declares, as lines for people: a path and a value each.
-pub(super) fn declared_lines(declares: &Value) -> Vec<(String, String)> {
+pub(crate) fn declared_lines(declares: &Value) -> Vec<(String, String)> {
     const MOST: usize = 200;
     let mut lines = Vec::new();
     walk(declares, &mut String::new(), &mut lines);

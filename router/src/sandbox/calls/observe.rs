@@ -1,0 +1,73 @@
+//! The filter for a process under observation: whatever a library must not do while it is loaded is a notice.
+//!
+//! It stands in for the filters that deny. Somebody outside denies each call with the same error, and knows of it. If
+//! nobody is there, the kernel fails the call as one that it does not have. So no call is made in either case.
+
+use super::{Rules, TargetArch, all, bits, compile, denied, flag, metadata_calls, notify};
+use crate::grant::Grants;
+use crate::sandbox::table::{ABSENT, ATTRIBUTES, CHANGES, IDENTITIES, OPENINGS, TIMERS};
+use crate::sandbox::{Profile, Reading};
+use seccompiler::{BpfProgram, SeccompAction};
+#[cfg(target_arch = "x86_64")]
+use seccompiler::{SeccompCmpArgLen::Dword, SeccompCmpOp::Ne};
+
+/// Returns the filter for a profile, whatever is granted in it. `own` is the id of this process.
+pub(in crate::sandbox) fn filter(
+    profile: &Profile,
+    own: u32,
+    machine: TargetArch,
+) -> Option<BpfProgram> {
+    let mut noticed: Rules = denied(&Grants::default(), false, own)?;
+    let every = |numbers: &[i64]| -> Rules { numbers.iter().map(|n| (*n, Vec::new())).collect() };
+    noticed.extend(metadata_calls().map(|number| (number, Vec::new())));
+    for numbers in [ABSENT, ATTRIBUTES, CHANGES, IDENTITIES, TIMERS] {
+        noticed.extend(every(numbers));
+    }
+    // To turn an alarm off is harmless.
+    #[cfg(target_arch = "x86_64")]
+    noticed.insert(libc::SYS_alarm, vec![all(&[(0, Dword, Ne, 0)])?]);
+    for (number, flags) in OPENINGS {
+        let mut writes = Vec::new();
+        for bit in [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC] {
+            writes.push(all(&[flag(*flags, bits(bit))])?);
+        }
+        // What may not be read is worth a word too.
+        let rules = if profile.reading == Reading::Granted { Vec::new() } else { writes };
+        noticed.insert(*number, rules);
+    }
+    let filter = compile(noticed, SeccompAction::Trace(notify::MARK), machine)?;
+    let mut program = if machine == TargetArch::x86_64 { other_numbers() } else { Vec::new() };
+    program.extend(filter);
+    Some(program)
+}
+
+/// Returns the beginning of a filter that notices the second set of numbers of x86-64, and leaves the rest to what
+/// stands behind it.
+fn other_numbers() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST: u32 = 0x4000_0000;
+    let line = |code, k, jt, jf| seccompiler::sock_filter { code, jt, jf, k };
+    vec![
+        line(LOAD_NUMBER, 0, 0, 0),
+        line(JUMP_IF_AT_LEAST, FIRST, 0, 1),
+        line(RETURN, SeccompAction::Trace(notify::MARK).into(), 0, 0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::tests::profile;
+
+    #[test]
+    fn filters_can_be_made_for_every_machine() {
+        for machine in [TargetArch::x86_64, TargetArch::aarch64] {
+            for reading in [Reading::Granted, Reading::Anything] {
+                let profile = Profile { reading, ..profile(Grants::default()) };
+                assert!(filter(&profile, 1, machine).is_some());
+            }
+        }
+    }
+}
