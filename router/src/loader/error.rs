@@ -70,6 +70,8 @@ impl AdapterLoadError {
     #[must_use]
     pub fn parameters(&self) -> Option<&Value> {
         self.0.parameters.as_ref()
+    }
+
     /// Adds a remark to the message.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.0.message = bounded(format!("{}; {note}", self.0.message));
@@ -131,11 +133,11 @@ impl AdapterLoadError {
             put("cause", &cause.text);
             put("cause_type", &cause.cause_type);
         }
-        if let Some(parameters) = self.parameters() {
-            details.insert("parameters".to_owned(), parameters.clone());
-        }
         if let Some(since) = self.refused_since() {
             put("refused_since", &since.to_string());
+        }
+        if let Some(parameters) = self.parameters() {
+            details.insert("parameters".to_owned(), parameters.clone());
         }
         details
     }
