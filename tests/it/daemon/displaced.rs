@@ -253,3 +253,45 @@ fn daemon_does_not_start_on_a_damaged_store() {
     std::fs::write(&file, sound).unwrap();
     daemon.again().assert_alive();
 }
+
+#[test]
+fn run_under_way_is_answered_with_its_steps() {
+    let stage = stage();
+    // Calls wait until somebody reads their traces.
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, stage.path("traces"), kind, mode, 0).unwrap();
+    let daemon = stage.start(&[]);
+    let mut two = plan("shop", "t", "m");
+    let mut second = two["plan_override"][0].clone();
+    second["step_id"] = "s2".into();
+    two["plan_override"].as_array_mut().unwrap().push(second);
+    let problem = std::thread::scope(|scope| {
+        let run = scope.spawn(|| daemon.post("/v1/runs", &two).refused(500, "STORE_DISPLACED"));
+        until("the record of the first call", || {
+            let runs = daemon.get("/v1/runs?status=RUNNING").ok();
+            (runs["runs"].as_array().unwrap().len() == 1).then_some(())
+        });
+        // Its commit is acknowledged before that of a later run.
+        daemon.post("/v1/runs", &plan("echo", "t", "m")).ok();
+        remove(&daemon, "runs.db-wal");
+        // Open for both, so that there is no end to wait for.
+        let traces = daemon.stage.path("traces");
+        let _reader = std::fs::File::options().read(true).write(true).open(traces).unwrap();
+        run.join().unwrap()
+    });
+    let steps = json!({ "done": ["s1"], "failed": [], "in_doubt": [], "not_begun": ["s2"] });
+    assert_eq!(problem["steps"], steps, "{problem}");
+    let hint = problem["hint"].as_str().unwrap();
+    assert!(!hint.contains("can be sent again"), "{problem}");
+    let run_id = problem["run_id"].as_str().unwrap().to_owned();
+    assert!(hint.contains(&run_id), "{problem}");
+    wait_until_safe(&daemon);
+    let mut daemon = daemon;
+    daemon.kill();
+    std::fs::remove_file(daemon.stage.path("traces")).unwrap();
+    // The next process cannot know what the call did.
+    let ended = daemon.again().ended(&run_id);
+    assert_eq!((&ended["status"], &ended["reason"]), (&json!("FAILED"), &json!("interrupted")));
+    let first = &ended["results"][0];
+    assert_eq!(first["error"]["details"]["in_doubt"], true, "{ended}");
+}
