@@ -108,7 +108,8 @@ fn examine(
     request: &LoadRequest<'_>,
     strictness: Strictness,
 ) -> Result<(Validation, Option<(Opened, Observations)>), AdapterLoadError> {
-    match loader.examine(request) {
+    let examined = loader.examine(request).and_then(|(opened, tried)| Ok((opened, tried?)));
+    match examined {
         Ok((opened, observations)) => {
             let rehearsal = loader.rehearse_examples(&opened, &observations)?;
             let candidate = Candidate::new(&opened, &observations, strictness, rehearsal);

@@ -125,7 +125,12 @@ pub(super) fn is_lasting(error: &AdapterLoadError) -> bool {
 
 /// Runs every check, in the order of the table.
 pub(crate) fn run_checks(candidate: &Candidate<'_>) -> Vec<CheckResult> {
-    CHECKS.iter().map(|check| result(check, (check.run)(candidate))).collect()
+    CHECKS.iter().map(|check| run_check(check, candidate)).collect()
+}
+
+/// Runs a check.
+pub(crate) fn run_check(check: &Check, candidate: &Candidate<'_>) -> CheckResult {
+    result(check, (check.run)(candidate))
 }
 
 /// Returns the result of `LOAD_OK` for a library that did not load.

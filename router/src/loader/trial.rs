@@ -85,14 +85,15 @@ impl Loader {
         Ok(Trial { answer: answer.map_err(|error| opened.scrub_error(error)), notices, printed })
     }
 
-    /// Opens a library for examination: everything up to a described instance, in the child.
+    /// Opens a library for examination: everything up to a described instance, in the child. What the file tells is
+    /// there even if the child could not make an instance.
     pub(crate) fn examine(
         &self,
         request: &LoadRequest<'_>,
-    ) -> Result<(Opened, Observations), AdapterLoadError> {
+    ) -> Result<(Opened, Result<Observations, AdapterLoadError>), AdapterLoadError> {
         let opened = self.prepare(request)?;
-        let observations = self.try_library(&opened).map_err(|failed| failed.error)?;
-        Ok((opened, observations))
+        let tried = self.try_library(&opened).map_err(|failed| failed.error);
+        Ok((opened, tried))
     }
 
     /// Tries a library, and returns what was observed.
