@@ -125,14 +125,18 @@ pub(super) fn is_lasting(error: &AdapterLoadError) -> bool {
 
 /// Runs every check, in the order of the table.
 pub(crate) fn run_checks(candidate: &Candidate<'_>) -> Vec<CheckResult> {
-    CHECKS.iter().map(|check| result(check, (check.run)(candidate))).collect()
+    CHECKS.iter().map(|check| run_check(check, candidate)).collect()
+}
+
+fn run_check(check: &Check, candidate: &Candidate<'_>) -> CheckResult {
+    result(check, (check.run)(candidate))
 }
 
 /// Runs the named checks, and returns those that fail.
 pub(crate) fn run_failing_checks(candidate: &Candidate<'_>, ids: &[&str]) -> Vec<CheckResult> {
     let named = CHECKS.iter().filter(|check| ids.contains(&check.id));
     named
-        .map(|check| result(check, (check.run)(candidate)))
+        .map(|check| run_check(check, candidate))
         .filter(|check| check.status == Status::Fail)
         .collect()
 }

@@ -67,21 +67,21 @@ pub(super) struct VerdictFile {
 }
 
 impl Loader {
-    /// Forgets that a library was refused, so that the next load tries it again. False if no refusal is remembered.
+    /// Forgets that a library was refused, so that the next load tries it again. False if no refusal is remembered of the
+    /// library as it is now, be it that there is none.
     ///
     /// # Errors
-    /// [`AdapterLoadError`] when the library cannot be read, or its memory not be removed.
+    /// [`AdapterLoadError`] when the memory cannot be removed.
     pub fn forget_refusal(&self, request: &LoadRequest<'_>) -> Result<bool, AdapterLoadError> {
         if super::Adapter::is_built_in(request.factory_ref) {
             return Ok(false);
         }
-        let opened = self.prepare(request)?;
-        self.forget_refusal_of(&opened)
+        self.prepare(request).map_or(Ok(false), |opened| self.forget_refusal_of(&opened))
     }
 
     /// Forgets that an opened library was refused. False if no refusal is remembered.
     pub(crate) fn forget_refusal_of(&self, opened: &Opened) -> Result<bool, AdapterLoadError> {
-        let verdict = self.verdict_of(opened)?;
+        let Ok(verdict) = self.verdict_of(opened) else { return Ok(false) };
         if !matches!(verdict.recall(), Some(TrialVerdict::Refused(_))) {
             return Ok(false);
         }

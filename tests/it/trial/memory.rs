@@ -126,6 +126,8 @@ fn orderly_errors_are_not_remembered() {
         assert_eq!(count(), tries);
     }
     assert!(!loader.forget_refusal(&request(&json!({}))).unwrap());
+    std::fs::remove_file(trial.world.path("libmimic.so")).unwrap();
+    assert!(!loader.forget_refusal(&request(&json!({}))).unwrap());
 }
 
 #[test]
