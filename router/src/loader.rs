@@ -29,6 +29,7 @@ mod rehearsal;
 mod search;
 mod side_effects;
 mod simulation;
+mod trial_places;
 mod verdict;
 pub mod versions;
 pub(crate) mod wire;
@@ -57,6 +58,7 @@ pub(crate) use opened::Opened;
 pub use placement::{Confined, Placement};
 pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
+pub use trial_places::TrialPlaces;
 
 use crate::config::{Environment, MISPLACED_HINT, OwnKind, OwnPaths};
 use crate::digest::Digest;
@@ -150,6 +152,8 @@ pub struct Loader {
     pub placement: Placement,
     /// Who is told what befalls workers.
     pub incidents: IncidentSink,
+    /// Places for trials, if several libraries are loaded at once.
+    pub places: Option<TrialPlaces>,
 }
 
 impl Loader {
@@ -175,6 +179,7 @@ impl Loader {
             library_path: environment.library_path.clone(),
             placement: Placement::inline(),
             incidents: log_incidents(),
+            places: None,
         }
     }
 
@@ -375,7 +380,8 @@ impl Loader {
             directory: surroundings.directory.clone(),
             job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
         };
-        dry_run::run(&recipe, self.limits.time).map_err(|error| unusable(&error))
+        let place = self.trial_place(opened)?;
+        dry_run::run(&recipe, place.limit(self.limits.time)).map_err(|error| unusable(&error))
     }
 
     /// Returns what the child of a dry run may use and reach: what a worker may, or, for one that is to be

@@ -67,6 +67,20 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Starts a daemon that loads adapters for long, and returns as soon as it answers.
+    pub fn start_loading(program: &Path, directory: &Path) -> Self {
+        let begun = Instant::now();
+        let mut process = Self::command(program, directory, &[]).spawn().unwrap();
+        let said = listen(&mut process);
+        let address = said.iter().find_map(|line| {
+            let rest = line.split_once("answers at http://")?.1;
+            rest.split(';').next()?.parse().ok()
+        });
+        let directory = directory.to_owned();
+        let address = address.unwrap_or_else(|| panic!("no answer: {}", log(&directory)));
+        Self { process, directory, address, ready: begun.elapsed(), _said: said }
+    }
+
     /// Returns the command that starts a daemon with a clean environment.
     pub fn command(program: &Path, directory: &Path, arguments: &[&str]) -> Command {
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();

@@ -26,6 +26,12 @@ pub(super) const OWN: &[Code] = &[
         "register it, or name another",
     ),
     row(
+        "ADAPTER_UNAVAILABLE",
+        Kind::Error,
+        "The adapter is still being loaded, or it failed to load; its state and its reason say which.",
+        "wait while adapters are loaded; if it failed, fix it and load it again with nexus-router adapter retry",
+    ),
+    row(
         "CAPABILITY_MISSING",
         Kind::Error,
         "The chosen adapter does not declare a capability that the work needs.",

@@ -147,6 +147,12 @@ impl Stage {
         self.start_by(command, arguments)
     }
 
+    /// Starts the daemon, and returns as soon as it answers, while it loads its adapters.
+    pub fn start_loading(self) -> Daemon {
+        let command = self.program();
+        self.start_until(command, &[], |line| Some(line.split_once("answers at ")?.1))
+    }
+
     /// Starts the daemon with a signal ignored, as a careless parent may.
     pub fn start_ignoring(self, signal: &str) -> Daemon {
         let mut command = Command::new("env");
@@ -178,7 +184,17 @@ impl Stage {
         self.start_by(command, &[])
     }
 
-    fn start_by(self, mut command: Command, arguments: &[&str]) -> Daemon {
+    fn start_by(self, command: Command, arguments: &[&str]) -> Daemon {
+        self.start_until(command, arguments, |line| line.trim().strip_prefix("listens"))
+    }
+
+    /// Starts the daemon, and waits for the line after which `url` finds its address.
+    fn start_until(
+        self,
+        mut command: Command,
+        arguments: &[&str],
+        url: fn(&str) -> Option<&str>,
+    ) -> Daemon {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
         command.args(["serve", "--data-dir", "data"]).args(arguments);
         if self.path("router.toml").exists() {
@@ -204,8 +220,8 @@ impl Stage {
             let Ok(line) = told.recv_timeout(PATIENCE) else {
                 panic!("the daemon did not start: {}", daemon.stderr());
             };
-            if let Some(rest) = line.trim().strip_prefix("listens") {
-                break rest.split_whitespace().next().unwrap().to_owned();
+            if let Some(rest) = url(&line) {
+                break rest.split([' ', ';']).find(|word| !word.is_empty()).unwrap().to_owned();
             }
         };
         let (_, address) = url.split_once("://").unwrap();

@@ -3,7 +3,7 @@
 use super::super::Error;
 use super::super::output::{Output, columns};
 use super::super::timeline::{self, Bars};
-use crate::app::{PassedOver, Timeline};
+use crate::app::Timeline;
 use crate::config::Environment;
 use crate::python_text::visible;
 use crate::request::Request;
@@ -25,6 +25,26 @@ pub(super) async fn greet(
         Ok(told) => told,
         Err(error) => Err(Error::Output(std::io::Error::other(error))),
     }
+}
+
+/// Tells where the daemon answers while its adapters are being loaded.
+pub(super) async fn tell_loading(
+    environment: &Environment,
+    service: &Service,
+    urls: &[(String, bool)],
+) -> Result<(), Error> {
+    let counts = service.app().adapter_counts();
+    let url = urls.first().map_or("", |(url, _)| url.as_str());
+    let text = format!(
+        "nexus-router {} answers at {url}; adapters: {} ready, {} failed, {} being loaded",
+        env!("CARGO_PKG_VERSION"),
+        counts.ready,
+        counts.failed,
+        counts.loading
+    );
+    let environment = environment.clone();
+    let told = tokio::task::spawn_blocking(move || Output::new(&environment).line(&text)).await;
+    told.map_err(|error| Error::Output(std::io::Error::other(error)))?.map_err(Error::Output)
 }
 
 /// Dispatches a first run, if there is something to greet and nothing was done before.
@@ -81,14 +101,18 @@ fn tell(
     let none = "  (none configured; see [[adapters]] and discover in router.toml)";
     let note = if ids == ["null"] { none } else { "" };
     row("adapters", format!("{}{note}", ids.join(", ")));
-    let (unconfigured, failed): (Vec<_>, Vec<_>) =
-        service.app().passed_over()?.into_iter().partition(|one| one.needs_config);
+    let unready = service.app().unready_adapters()?.into_iter();
+    let (unconfigured, failed): (Vec<_>, Vec<_>) = unready.partition(|one| one.needs_config());
     if !unconfigured.is_empty() {
         let names: Vec<String> = unconfigured.iter().map(|one| short(&one.factory_ref)).collect();
         row("", format!("with a configuration also {}", names.join(", ")));
     }
-    for PassedOver { factory_ref, why, .. } in &failed {
-        row("", format!("not {}: {}", visible(factory_ref), visible(why)));
+    for one in &failed {
+        let Some(failure) = &one.failure else { continue };
+        row(
+            "",
+            format!("not {}: {}", visible(&one.adapter_id), visible(&failure.error.to_string())),
+        );
     }
     row("store", service.app().db()?.display().to_string());
     if let Some(file) = service.config_file() {
