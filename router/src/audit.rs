@@ -43,8 +43,8 @@ pub const KINDS: &[(&str, &str)] = &[
     (
         "config.reloaded",
         "A new configuration is in force; the `cause`, and the `name` of who asked for it; the adapters \
-         that were `added`, `removed` and `replaced`, how many were `kept`, and the keys that have no \
-         effect yet, `needs_restart`.",
+         that were `added`, `removed` and `replaced`, how many were `kept`, those that `failed`, and the keys \
+         that have no effect yet, `needs_restart`.",
     ),
     (
         "permissions.changed",

@@ -28,8 +28,9 @@ pub(super) const OWN: &[Code] = &[
     row(
         "ADAPTER_UNAVAILABLE",
         Kind::Error,
-        "The adapter is still being loaded, or it failed to load; its state and its reason say which.",
-        "wait while adapters are loaded; if it failed, fix it and load it again with nexus-router adapter retry",
+        "The adapter cannot be called: it is still being loaded, it failed to load, or no worker of it can be started.",
+        "send the call again later if it is being loaded; if it failed, see nexus-router adapter list --running, \
+         and load it again with nexus-router adapter retry",
     ),
     row(
         "CAPABILITY_MISSING",

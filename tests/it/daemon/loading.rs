@@ -272,7 +272,7 @@ fn running_list_shows_failed_adapters_with_remedy() {
 fn approval_stays_open_while_its_adapter_is_failed() {
     let rule = "[[policy.rules]]\neffect = 'approve'\nmethod = 'risky'\n";
     let config =
-        |library: &str| format!("{rule}{ADAPTERS}[[adapters]]\nid = 'held'\nref = '{library}'\n");
+        |library: &str| format!("{ADAPTERS}[[adapters]]\nid = 'held'\nref = '{library}'\n{rule}");
     let mut daemon = Daemon::start(&config("nexus_router_adapter_echo:create_adapter"), &[]);
     let run = daemon.post("/v1/runs", &plan("held", "t", "risky")).send().json();
     let approval_id = run["waiting"]["approval_id"].as_str().unwrap().to_owned();
