@@ -483,12 +483,6 @@ impl App {
         self.checked(&setup.config, fleet)
     }
 
-    /// Refuses adapters that do not fit the rest of the configuration.
-    fn checked(&self, config: &ConfigFile, fleet: Fleet) -> Result<Fleet, Error> {
-        let fleet = self.refuse_unknown_bindings(config, fleet)?;
-        self.refuse_misplaced(config, fleet)
-    }
-
     fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {
         self.begin_sealing(&store)?;
         let options = self.options(&self.setup().config, fleet);

@@ -70,14 +70,16 @@ impl Daemon {
     /// Starts a daemon that loads adapters for long, and returns as soon as it answers.
     pub fn start_loading(program: &Path, directory: &Path) -> Self {
         let begun = Instant::now();
-        let mut process = Self::command(program, directory, &[]).spawn().unwrap();
+        let mut command = Self::command(program, directory, &[]);
+        // Daemons before it wrote the same log.
+        let before = log(directory).len();
+        let mut process = command.spawn().unwrap();
         let said = listen(&mut process);
-        let address = said.iter().find_map(|line| {
-            let rest = line.split_once("answers at http://")?.1;
-            rest.split(';').next()?.parse().ok()
-        });
         let directory = directory.to_owned();
-        let address = address.unwrap_or_else(|| panic!("no answer: {}", log(&directory)));
+        let address = until("the address in the log", || {
+            let log = log(&directory);
+            log[before..].split_once("answers at http://")?.1.split_once(';')?.0.parse().ok()
+        });
         Self { process, directory, address, ready: begun.elapsed(), _said: said }
     }
 

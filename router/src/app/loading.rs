@@ -159,6 +159,12 @@ impl App {
 }
 
 impl App {
+    /// Refuses adapters that do not fit the rest of the configuration.
+    pub(super) fn checked(&self, config: &ConfigFile, fleet: Fleet) -> Result<Fleet, Error> {
+        let fleet = self.refuse_unknown_bindings(config, fleet)?;
+        self.refuse_misplaced(config, fleet)
+    }
+
     /// Refuses a change in which an adapter failed to load, if all are required.
     ///
     /// # Errors
@@ -187,6 +193,15 @@ impl App {
 }
 
 impl Fleet {
+    /// Returns the error of the first adapter that failed to load; none failed if it is still being loaded.
+    pub(super) fn first_failure(&self) -> Error {
+        let mut failed = self.slots.iter().filter_map(AdapterSlot::failure);
+        match failed.find(|failure| !failure.needs_config) {
+            Some(failure) => without(&self.secrets, &failure.error).into(),
+            None => Error::Overloaded("adapters are being loaded"),
+        }
+    }
+
     /// Logs every adapter that failed to load, with the reason and the remedy.
     pub(super) fn warn_of_failed(&self) {
         let failed = self.slots.iter().filter_map(AdapterSlot::failure);

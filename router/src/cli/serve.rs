@@ -22,8 +22,6 @@ use crate::telemetry::{self, Telemetry};
 
 /// How long answers that are being written have after the last run is over.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// If adapters are loaded so soon, nobody is told that they are being loaded.
-const SOON: Duration = Duration::from_millis(300);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -279,14 +277,10 @@ async fn come_up(
     service: &Service,
     urls: &[(String, bool)],
 ) -> Result<(), Error> {
-    let loaded = match tokio::time::timeout(SOON, service.loaded()).await {
-        Ok(loaded) => loaded,
-        Err(_) => {
-            greeting::tell_loading(environment, service, urls).await?;
-            service.loaded().await
-        }
-    };
-    if loaded.is_err() {
+    for (url, _) in urls {
+        tracing::info!("answers at {url}; adapters are being loaded");
+    }
+    if service.loaded().await.is_err() {
         return Err(not_loaded(service));
     }
     greeting::greet(environment, service, urls).await?;

@@ -149,8 +149,18 @@ impl Stage {
 
     /// Starts the daemon, and returns as soon as it answers, while it loads its adapters.
     pub fn start_loading(self) -> Daemon {
+        let mut daemon = self.spawn(&[]);
+        daemon.address = until("the address in the log", || {
+            let log = daemon.stderr();
+            let (url, _) = log.split_once("answers at http://")?.1.split_once(';')?;
+            Some(url.parse().unwrap())
+        });
+        daemon
+    }
+
+    fn spawn(self, arguments: &[&str]) -> Daemon {
         let command = self.program();
-        self.start_until(command, &[], |line| Some(line.split_once("answers at ")?.1))
+        self.spawn_by(command, arguments).0
     }
 
     /// Starts the daemon with a signal ignored, as a careless parent may.
@@ -184,17 +194,11 @@ impl Stage {
         self.start_by(command, &[])
     }
 
-    fn start_by(self, command: Command, arguments: &[&str]) -> Daemon {
-        self.start_until(command, arguments, |line| line.trim().strip_prefix("listens"))
-    }
-
-    /// Starts the daemon, and waits for the line after which `url` finds its address.
-    fn start_until(
+    fn spawn_by(
         self,
         mut command: Command,
         arguments: &[&str],
-        url: fn(&str) -> Option<&str>,
-    ) -> Daemon {
+    ) -> (Daemon, mpsc::Receiver<String>) {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
         command.args(["serve", "--data-dir", "data"]).args(arguments);
         if self.path("router.toml").exists() {
@@ -214,14 +218,18 @@ impl Stage {
                 drop(tell.send(line));
             }
         });
-        let mut daemon =
-            Daemon { address: SocketAddr::from(([127, 0, 0, 1], 0)), process, stage: self };
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        (Daemon { address, process, stage: self }, told)
+    }
+
+    fn start_by(self, command: Command, arguments: &[&str]) -> Daemon {
+        let (mut daemon, told) = self.spawn_by(command, arguments);
         let url = loop {
             let Ok(line) = told.recv_timeout(PATIENCE) else {
                 panic!("the daemon did not start: {}", daemon.stderr());
             };
-            if let Some(rest) = url(&line) {
-                break rest.split([' ', ';']).find(|word| !word.is_empty()).unwrap().to_owned();
+            if let Some(rest) = line.trim().strip_prefix("listens") {
+                break rest.split_whitespace().next().unwrap().to_owned();
             }
         };
         let (_, address) = url.split_once("://").unwrap();

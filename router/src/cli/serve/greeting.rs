@@ -27,26 +27,6 @@ pub(super) async fn greet(
     }
 }
 
-/// Tells where the daemon answers while its adapters are being loaded.
-pub(super) async fn tell_loading(
-    environment: &Environment,
-    service: &Service,
-    urls: &[(String, bool)],
-) -> Result<(), Error> {
-    let counts = service.app().adapter_counts();
-    let url = urls.first().map_or("", |(url, _)| url.as_str());
-    let text = format!(
-        "nexus-router {} answers at {url}; adapters: {} ready, {} failed, {} being loaded",
-        env!("CARGO_PKG_VERSION"),
-        counts.ready,
-        counts.failed,
-        counts.loading
-    );
-    let environment = environment.clone();
-    let told = tokio::task::spawn_blocking(move || Output::new(&environment).line(&text)).await;
-    told.map_err(|error| Error::Output(std::io::Error::other(error)))?.map_err(Error::Output)
-}
-
 /// Dispatches a first run, if there is something to greet and nothing was done before.
 async fn first_run(service: &Service) -> Option<Log> {
     let store = service.store().clone();
