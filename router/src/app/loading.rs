@@ -13,7 +13,7 @@ use super::slot::{
 use super::trials::TrialOutcome;
 use super::{App, Error, Prepared, Setup, plan, trials};
 use crate::config::ConfigFile;
-use crate::loader::{AdapterLoadError, Loader};
+use crate::loader::{AdapterLoadError, FactoryRef, Loader};
 use crate::secret::Secrets;
 
 /// Adapters on the adapter path, as they were found under one configuration.
@@ -150,8 +150,13 @@ impl App {
         };
         forget_remembered_refusal(&self.setup().loader, &slot.wanted)
             .map_err(|error| without(&before.secrets, &error))?;
-        slot.set(SlotState::Loading);
-        let (discovering, catalogs) = (before.discovering, FreshCatalogs::new());
+        let mut discovering = before.discovering;
+        match FactoryRef::parse(&slot.wanted.entry.factory_ref) {
+            Ok(_) => slot.set(SlotState::Loading),
+            // A file that could not be read is listed without its factories.
+            Err(_) => discovering = true,
+        }
+        let catalogs = FreshCatalogs::new();
         let parts = Parts { slots, discovering, catalogs, asks_all: false };
         let prepared = self.prepare_parts(Arc::clone(&before.contracts), before, parts)?;
         Ok(RetryAnswer::Begins(Box::new(prepared), failure))

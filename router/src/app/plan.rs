@@ -108,7 +108,7 @@ fn known_failure(
 
 /// Returns the adapter that was in force in the place of a wanted one. It keeps what it was made of, and gets what the
 /// router does with it from the new entry.
-fn former(before: &Fleet, wanted: &WantedAdapter) -> Option<Member> {
+fn former(before: &Fleet, wanted: &WantedAdapter) -> Option<Box<Member>> {
     let in_force = before.slots.iter().filter_map(|slot| Some((slot, slot.member()?)));
     let mut in_force = in_force.filter(|(slot, member)| match wanted.known_id() {
         Some(id) => member.adapter.adapter_id() == id,
@@ -131,7 +131,7 @@ fn former(before: &Fleet, wanted: &WantedAdapter) -> Option<Member> {
         grants: grants.clone(),
         ..wanted.entry.clone()
     };
-    Some(Member { entry, ..member.clone() })
+    Some(Box::new(Member { entry, ..member.clone() }))
 }
 
 /// Lists the adapters on the adapter path, without running any of them.
@@ -176,7 +176,7 @@ fn unreadable(
     });
     let formers: Vec<AdapterSlot> = known
         .filter_map(|slot| {
-            let former = Some(slot.member()?.clone());
+            let former = Some(Box::new(slot.member()?.clone()));
             Some(AdapterSlot { former, ..failed(slot.wanted.clone(), Arc::clone(&failure)) })
         })
         .collect();

@@ -43,7 +43,7 @@ pub(super) struct AdapterSlot {
     pub(super) wanted: WantedAdapter,
     pub(super) state: SlotState,
     /// The adapter that was in force before, which serves until the wanted one is ready.
-    pub(super) former: Option<Member>,
+    pub(super) former: Option<Box<Member>>,
     /// The time of the last change of the state.
     pub(super) since: Timestamp,
 }
@@ -52,7 +52,7 @@ pub(super) struct AdapterSlot {
 #[derive(Clone, Debug)]
 pub(super) enum SlotState {
     Loading,
-    Ready(Member),
+    Ready(Box<Member>),
     Failed(Arc<LoadFailure>),
 }
 
@@ -134,9 +134,9 @@ impl WantedAdapter {
     }
 
     /// Makes a loaded adapter a member.
-    pub(super) fn member(&self, adapter: Adapter) -> Member {
+    pub(super) fn member(&self, adapter: Adapter) -> Box<Member> {
         let Self { entry, placement, config, .. } = self.clone();
-        Member { entry, placement, config, adapter }
+        Box::new(Member { entry, placement, config, adapter })
     }
 
     /// Makes a failure of its load.
@@ -160,7 +160,7 @@ impl AdapterSlot {
     pub(super) fn member(&self) -> Option<&Member> {
         match &self.state {
             SlotState::Ready(member) => Some(member),
-            SlotState::Loading | SlotState::Failed(_) => self.former.as_ref(),
+            SlotState::Loading | SlotState::Failed(_) => self.former.as_deref(),
         }
     }
 

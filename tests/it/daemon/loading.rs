@@ -254,6 +254,29 @@ fn failed_adapter_is_loaded_again_on_request() {
 }
 
 #[test]
+fn damaged_library_on_adapter_path_is_listed_and_retried() {
+    let stage = Stage::new("discover = true\nadapter_path = ['plugins']\n");
+    std::fs::create_dir(stage.path("plugins")).unwrap();
+    let library = stage.path("plugins/libdamaged.so");
+    std::fs::write(&library, "no library").unwrap();
+    let daemon = stage.start_beside(&["nexus_router_adapter_echo"]);
+    assert_eq!(counts(&daemon), json!({ "loading": 0, "ready": 1, "failed": 1 }));
+    let shown = daemon.get("/v1/adapters/damaged").ok();
+    assert_eq!((&shown["state"], &shown["reason"]), (&json!("failed"), &json!("NOT_A_LIBRARY")));
+    // The only one that loads is the default one.
+    let run = daemon.post("/v1/runs", &json!({ "goal": "look around" })).ok();
+    assert_eq!(run["dispatch"]["adapter_id"], "echo", "{run}");
+    // A library with an id of its own, under the name of the damaged one.
+    std::fs::copy(built_library("nexus_router_adapter_stdout"), library).unwrap();
+    assert_eq!(daemon.ask("POST", "/v1/adapters/damaged/retry").send().status, 202);
+    until("the adapter", || {
+        (counts(&daemon) == json!({ "loading": 0, "ready": 2, "failed": 0 })).then_some(())
+    });
+    let run = daemon.post("/v1/runs", &plan("stdout", "t", "m")).ok();
+    assert_eq!(run["status"], "COMPLETED", "{run}");
+}
+
+#[test]
 fn running_list_shows_failed_adapters_with_remedy() {
     let daemon = start_loading(1);
     until_hanging(&daemon, 1);
