@@ -11,14 +11,13 @@ use super::options::RouterOptions;
 use super::output::{Form, Output, tell};
 use super::timeline::{self, Bars};
 use super::{Answer, Error};
-use crate::app::{Absent, App, Timeline};
+use crate::app::{Absent, Timeline};
 use crate::approval::told_grants;
 use crate::config::Environment;
 use crate::json::Limits;
 use crate::loader::{Notice, NoticeSink, log_notices};
 use crate::outcome::{Outcome, Waiting};
 use crate::python_text::visible;
-use crate::registry::Unavailability;
 use crate::request::Request;
 use crate::router::{self, How, Recovered, Resumable, Router};
 use crate::store::Status;
@@ -68,23 +67,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         _ => told(&mut output, &router, &answer, arguments.format, options)?,
     }
     let outcome = answer.map_err(|error| Error::App(error.into()))?;
-    let code = outcome.error.as_ref().map(|(code, _)| code.as_str());
-    if code == Some(Unavailability::CODE) {
-        tell_failures(&app)?;
-    }
     Ok(answered(&outcome))
-}
-
-/// Tells why adapters were not loaded.
-fn tell_failures(app: &App) -> Result<(), Error> {
-    for failure in app.unready_adapters()?.into_iter().filter_map(|one| one.failure) {
-        if !failure.needs_config {
-            let (id, error) = (visible(&failure.adapter_id), &failure.error);
-            tell(&format!("adapter {id} failed to load: {}", visible(&error.to_string())));
-            tell(&format!("  hint: {}", visible(error.hint())));
-        }
-    }
-    Ok(())
 }
 
 /// Returns what came of a run, also where that is an error.

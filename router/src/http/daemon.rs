@@ -14,6 +14,11 @@ use crate::app::AdapterCounts;
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
+use crate::service::LoadPhase;
+
+/// The remedy while adapters are being loaded.
+const LOADING_HINT: &str =
+    "ask again later: every adapter is ready or failed within workers.load_timeout_ms";
 
 /// Says that the process answers.
 pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
@@ -33,7 +38,13 @@ pub(super) async fn readyz(context: Context) -> Result<Response, Problem> {
             Ok(reply::json(StatusCode::OK, &answer.into()))
         }
         Some("draining") => Err(Problem::draining()),
-        Some(why) => Err(not_ready(why).with("adapters", counts)),
+        Some(why) => {
+            let problem = not_ready(why).with("adapters", counts);
+            Err(match context.service.load_phase() {
+                LoadPhase::Loading => problem.hint(LOADING_HINT),
+                LoadPhase::Over | LoadPhase::Broken => problem,
+            })
+        }
     }
 }
 

@@ -171,3 +171,20 @@ fn runs_left_behind_wait_for_their_adapters() {
     until("recovery", || (home.statuses() == [Status::Completed]).then_some(()));
     assert_eq!(daemon.client().get("/readyz").unwrap().status, 200);
 }
+
+#[test]
+fn runs_left_behind_end_when_their_adapter_failed() {
+    let home = Home::new("");
+    home.configure(&home.fake("held", ""));
+    let daemon = home.start();
+    let held = home.hold(&daemon, "held");
+    daemon.kill();
+    held.broken();
+    home.configure(&crashing("held"));
+    let daemon = home.start();
+    until("recovery", || (home.statuses() == [Status::Failed]).then_some(()));
+    let failed = daemon.client().get("/v1/runs?status=FAILED").unwrap().json();
+    let run_id = failed["runs"][0]["run_id"].as_str().unwrap();
+    let run = daemon.client().get(&format!("/v1/runs/{run_id}")).unwrap().text();
+    assert!(run.contains("there is no adapter 'held'"), "{run}");
+}
