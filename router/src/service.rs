@@ -41,7 +41,7 @@ use crate::telemetry::Telemetry;
 pub use catalogues::Changes;
 pub use connections::{BusyConnection, ConnectionHandle, OpenConnection};
 pub use error::Error;
-pub use loading::{LoadPhase, Retried};
+pub use loading::{LoadPhase, RetryResult};
 pub use permissions::LastReload;
 pub use reload::Reloaded;
 pub use standing::Standing;

@@ -120,7 +120,7 @@ pub(super) enum LoadMode {
 }
 
 /// Adapters with their states, of which a fleet is assembled.
-pub(super) struct Parts {
+pub(super) struct FleetParts {
     pub(super) slots: Vec<AdapterSlot>,
     pub(super) discovering: bool,
     /// The catalogues that adapters told when they were loaded.
@@ -174,7 +174,7 @@ impl Fleet {
                     catalogs = loading::apply(&mut slots, outcomes, &loader, &secrets);
                 }
             }
-            let parts = Parts { slots, discovering, catalogs, asks_all: true };
+            let parts = FleetParts { slots, discovering, catalogs, asks_all: true };
             Self::assemble((config, named, contracts), &loader, secrets, before, parts)
         })();
         loaded.inspect_err(|_| drop(hide(hidden, |_| former)))
@@ -186,7 +186,7 @@ impl Fleet {
         loader: &Loader,
         secrets: Secrets,
         before: Option<&Self>,
-        Parts { mut slots, discovering, catalogs, asks_all }: Parts,
+        FleetParts { mut slots, discovering, catalogs, asks_all }: FleetParts,
     ) -> Result<Self, Error> {
         plan::settle_ids(&mut slots, loader);
         let members: Vec<Member> = slots.iter().filter_map(|slot| slot.member().cloned()).collect();

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use super::catalogues::FreshCatalogs;
-use super::fleet::{Fleet, Parts, scrubbing, without};
+use super::fleet::{Fleet, FleetParts, scrubbing, without};
 use super::slot::{
     AdapterCounts, AdapterOrigin, AdapterSlot, LoadFailure, SlotState, UnreadyAdapter,
     WantedAdapter,
@@ -101,7 +101,7 @@ impl App {
             }
         }
         let (discovering, catalogs) = (false, FreshCatalogs::new());
-        let parts = Parts { slots, discovering, catalogs, asks_all: false };
+        let parts = FleetParts { slots, discovering, catalogs, asks_all: false };
         self.prepare_parts(Arc::clone(&before.contracts), before, parts).map(Some)
     }
 
@@ -131,7 +131,7 @@ impl App {
         let loader = scrubbing(&self.setup().loader, &self.hidden);
         let catalogs = apply(&mut slots, outcomes, &loader, &before.secrets);
         let discovering = before.discovering;
-        let parts = Parts { slots, discovering, catalogs, asks_all: false };
+        let parts = FleetParts { slots, discovering, catalogs, asks_all: false };
         self.prepare_parts(Arc::clone(&before.contracts), before, parts)
     }
 
@@ -157,7 +157,7 @@ impl App {
             Err(_) => discovering = true,
         }
         let catalogs = FreshCatalogs::new();
-        let parts = Parts { slots, discovering, catalogs, asks_all: false };
+        let parts = FleetParts { slots, discovering, catalogs, asks_all: false };
         let prepared = self.prepare_parts(Arc::clone(&before.contracts), before, parts)?;
         Ok(RetryAnswer::Begins(Box::new(prepared), failure))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::catalogues::FreshCatalogs;
 use super::contracts::Contracts;
-use super::fleet::{Changes, Fleet, LoadMode, Parts};
+use super::fleet::{Changes, Fleet, FleetParts, LoadMode};
 use super::slot::{AdapterSlot, LoadFailure};
 use super::{App, Error, Setup, catalogues, lock};
 use crate::config::ConfigFile;
@@ -108,7 +108,7 @@ impl App {
     ) -> Result<Prepared, Error> {
         let (slots, discovering) = (before.slots.clone(), before.discovering);
         let catalogs = FreshCatalogs::new();
-        let parts = Parts { slots, discovering, catalogs, asks_all: true };
+        let parts = FleetParts { slots, discovering, catalogs, asks_all: true };
         self.prepare_parts(contracts, before, parts)
     }
 
@@ -117,7 +117,7 @@ impl App {
         &self,
         contracts: Arc<Contracts>,
         before: Arc<Fleet>,
-        parts: Parts,
+        parts: FleetParts,
     ) -> Result<Prepared, Error> {
         let setup = Setup::new(&self.environment, self.config(), &self.named, &self.ears);
         let asked = (&setup.config, &self.named.adapters[..], contracts);

@@ -10,7 +10,7 @@ use crate::access::Scope;
 use crate::app::{UnreadyAdapter, add_confinement, until};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
-use crate::service::Retried;
+use crate::service::RetryResult;
 
 /// Lists the adapters.
 pub(super) async fn list(context: Context) -> Result<Response, Problem> {
@@ -60,17 +60,17 @@ pub(super) async fn retry(context: Context) -> Result<Response, Problem> {
             let name = context.bearer.caller.name.as_str();
             let retried = context.service.retry_adapter(&adapter_id, name)?;
             let (status, state) = match retried {
-                Retried::Begins => (StatusCode::ACCEPTED, "loading"),
-                Retried::Loading => (StatusCode::OK, "loading"),
-                Retried::Ready => (StatusCode::OK, "ready"),
-                Retried::Unknown => {
+                RetryResult::Begins => (StatusCode::ACCEPTED, "loading"),
+                RetryResult::Loading => (StatusCode::OK, "loading"),
+                RetryResult::Ready => (StatusCode::OK, "ready"),
+                RetryResult::Unknown => {
                     find(context)?;
                     (StatusCode::OK, "ready")
                 }
             };
             let mut object = Object::new();
             object.insert("adapter_id", adapter_id);
-            object.insert("retried", retried == Retried::Begins);
+            object.insert("retried", retried == RetryResult::Begins);
             object.insert("state", state);
             Ok(reply::json(status, &object.into()))
         })

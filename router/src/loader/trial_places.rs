@@ -18,9 +18,9 @@ const MAX_UNDER_WAY: usize = 64;
 ///
 /// A library whose good verdict is remembered needs none, so it never waits for libraries that hang.
 #[derive(Clone)]
-pub struct TrialPlaces(Arc<Places>);
+pub struct TrialPlaces(Arc<PlaceTable>);
 
-struct Places {
+struct PlaceTable {
     deadline: Instant,
     under_way: Mutex<Vec<(u64, Instant)>>,
     freed: Condvar,
@@ -51,7 +51,7 @@ impl TrialPlaces {
         let now = Instant::now();
         // A budget that the clock cannot hold is longer than anything takes.
         let deadline = now.checked_add(budget).unwrap_or(now + Duration::from_secs(86_400));
-        Self(Arc::new(Places { deadline, under_way: Mutex::default(), freed: Condvar::new() }))
+        Self(Arc::new(PlaceTable { deadline, under_way: Mutex::default(), freed: Condvar::new() }))
     }
 
     /// Returns when all trials have to be over.

@@ -27,9 +27,9 @@ pub enum LoadPhase {
     Broken,
 }
 
-/// What somebody hears who wants an adapter loaded again.
+/// Result of a request to load an adapter again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retried {
+pub enum RetryResult {
     /// It is loaded again.
     Begins,
     /// It is being loaded already.
@@ -46,19 +46,19 @@ pub(super) struct AdapterLoading {
     phase: watch::Sender<LoadPhase>,
     /// Why the adapters do not fit the configuration.
     error: Mutex<Option<Error>>,
-    messages: Mutex<Option<Sender<Message>>>,
+    messages: Mutex<Option<Sender<LoaderMessage>>>,
 }
 
-/// What the thread is told.
-enum Message {
+/// Message to the thread that loads adapters.
+enum LoaderMessage {
     /// A trial is over.
     Outcome(Box<TrialOutcome>),
     /// Adapters may have to be loaded.
     Look,
 }
 
-/// Trials that are under way, each with the time by which it has to be over.
-type Trials = Vec<(WantedAdapter, Instant)>;
+/// TrialsUnderWay that are under way, each with the time by which it has to be over.
+type TrialsUnderWay = Vec<(WantedAdapter, Instant)>;
 
 impl Service {
     /// Returns how far the first load of adapters is.
@@ -90,13 +90,13 @@ impl Service {
     ///
     /// # Errors
     /// When the refusal of its library cannot be forgotten.
-    pub fn retry_adapter(&self, adapter_id: &str, name: &str) -> Result<Retried, Error> {
+    pub fn retry_adapter(&self, adapter_id: &str, name: &str) -> Result<RetryResult, Error> {
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (prepared, failure) = match self.inner.app.prepare_retry(adapter_id)? {
             RetryAnswer::Begins(prepared, failure) => (prepared, failure),
-            RetryAnswer::Loading => return Ok(Retried::Loading),
-            RetryAnswer::Ready => return Ok(Retried::Ready),
-            RetryAnswer::Unknown => return Ok(Retried::Unknown),
+            RetryAnswer::Loading => return Ok(RetryResult::Loading),
+            RetryAnswer::Ready => return Ok(RetryResult::Ready),
+            RetryAnswer::Unknown => return Ok(RetryResult::Unknown),
         };
         self.put_adapters_in_force(*prepared)?;
         drop(one);
@@ -106,7 +106,7 @@ impl Service {
         self.inner.audit.record("adapter.retried", payload);
         tracing::info!(adapter_id, name, "an adapter that failed is loaded again");
         self.look_for_adapters();
-        Ok(Retried::Begins)
+        Ok(RetryResult::Begins)
     }
 
     /// Starts the thread that loads adapters.
@@ -124,7 +124,7 @@ impl Service {
     /// Has the thread look whether there are adapters to load.
     pub(super) fn look_for_adapters(&self) {
         if let Some(sender) = &*lock(&self.inner.loading.messages) {
-            drop(sender.send(Message::Look));
+            drop(sender.send(LoaderMessage::Look));
         }
     }
 
@@ -161,7 +161,7 @@ impl Service {
     }
 
     /// Searches the adapter path if that is to be done, and begins the trials of adapters that have none.
-    fn begin_trials(&self, under_way: &mut Trials) -> Result<(), Error> {
+    fn begin_trials(&self, under_way: &mut TrialsUnderWay) -> Result<(), Error> {
         let app = &self.inner.app;
         while let Some(discovered) = app.discover()? {
             let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ impl Service {
             return Ok(());
         }
         let Some(sender) = lock(&self.inner.loading.messages).clone() else { return Ok(()) };
-        let tell = |outcome| Message::Outcome(Box::new(outcome));
+        let tell = |outcome| LoaderMessage::Outcome(Box::new(outcome));
         let deadline = app.begin_trials(new.clone(), (&sender, tell)) + GRACE;
         under_way.extend(new.into_iter().map(|wanted| (wanted, deadline)));
         Ok(())
@@ -233,8 +233,8 @@ impl Service {
 }
 
 /// Loads adapters until the service is gone or drains.
-fn run(inner: &Weak<Inner>, messages: &Receiver<Message>) {
-    let mut under_way = Trials::new();
+fn run(inner: &Weak<Inner>, messages: &Receiver<LoaderMessage>) {
+    let mut under_way = TrialsUnderWay::new();
     let mut outcomes = Vec::new();
     loop {
         let Some(inner) = inner.upgrade() else { return };
@@ -267,8 +267,8 @@ fn run(inner: &Weak<Inner>, messages: &Receiver<Message>) {
 
 /// Waits for outcomes, and for those that come soon after the first one. False when nobody sends any more.
 fn collect(
-    messages: &Receiver<Message>,
-    under_way: &mut Trials,
+    messages: &Receiver<LoaderMessage>,
+    under_way: &mut TrialsUnderWay,
     outcomes: &mut Vec<TrialOutcome>,
 ) -> bool {
     let mut end = under_way.iter().map(|(_, deadline)| *deadline).min();
@@ -278,7 +278,7 @@ fn collect(
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match message {
-            Ok(Message::Outcome(outcome)) => {
+            Ok(LoaderMessage::Outcome(outcome)) => {
                 let same = |(wanted, _): &(WantedAdapter, _)| wanted.is_same_load(outcome.wanted());
                 // One that was too late has its outcome already.
                 if let Some(found) = under_way.iter().position(same) {
@@ -291,7 +291,7 @@ fn collect(
                     return true;
                 }
             }
-            Ok(Message::Look) => return true,
+            Ok(LoaderMessage::Look) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => break,
         }
@@ -299,7 +299,7 @@ fn collect(
     let now = Instant::now();
     let (late, rest) = std::mem::take(under_way).into_iter().partition(|(_, end)| *end <= now);
     *under_way = rest;
-    let late: Trials = late;
+    let late: TrialsUnderWay = late;
     outcomes.extend(late.into_iter().map(|(wanted, _)| TrialOutcome::late(wanted)));
     true
 }
