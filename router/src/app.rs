@@ -11,17 +11,21 @@ mod contracts;
 mod error;
 mod fleet;
 mod gatekeeping;
+mod loading;
 mod misplaced;
 mod options;
+mod plan;
 mod prepared;
 mod sealing;
 mod setup;
 mod signals;
+mod slot;
 mod sources;
 mod state;
 mod storage;
 mod timeline;
 mod tool;
+mod trials;
 mod unmatched;
 mod watchman;
 
@@ -35,10 +39,14 @@ pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::{Changes, PassedOver};
 pub use gatekeeping::Judged;
+pub(crate) use loading::RetryAnswer;
 pub use prepared::Prepared;
+pub(crate) use slot::WantedAdapter;
+pub use slot::{AdapterCounts, LoadFailure, UnreadyAdapter};
 pub(crate) use state::{add_confinement, until};
 pub use timeline::{Span, SpanStatus, StepForecast, Timeline};
 pub use tool::{TOOLS, Tool};
+pub(crate) use trials::TrialOutcome;
 pub use unmatched::UnmatchedSetting;
 pub use watchman::Watchman;
 
@@ -60,7 +68,7 @@ use crate::signal::Discovery;
 use crate::store::{self, Store};
 use crate::toolspec::Tools;
 use contracts::Contracts;
-use fleet::{Fleet, Hidden, Sources};
+use fleet::{Fleet, Hidden, LoadMode, Sources};
 use sealing::Sealing;
 use storage::{make_private, read_only, try_import, writable};
 
@@ -98,6 +106,8 @@ pub struct Named {
     pub publishes: bool,
     /// Seal also the runs that a process left unsealed.
     pub seals_backlog: bool,
+    /// Load the adapters in the background, as a daemon does; nobody waits for them.
+    pub in_background: bool,
     /// Where the keys and the log are, if they are not those of the cabinet: then several cabinets share one log.
     pub log_root: Option<PathBuf>,
 }
@@ -408,7 +418,7 @@ impl App {
     /// # Errors
     /// When an adapter does not load that must.
     pub fn passed_over(&self) -> Result<Vec<PassedOver>, Error> {
-        Ok(self.fleet()?.passed_over.clone())
+        Ok(self.fleet()?.passed_over())
     }
 
     /// Says whether the catalogue of an adapter could not be had.
@@ -445,7 +455,12 @@ impl App {
             return Ok(Arc::clone(fleet));
         }
         let contracts = Arc::new(self.contracts_of(&setup.config, None)?);
-        let fleet = Arc::new(self.load(&setup, contracts, None)?);
+        let mode = if self.named.in_background { LoadMode::Later } else { LoadMode::Now };
+        let fleet = Arc::new(self.load(&setup, contracts, (None, mode))?);
+        if mode == LoadMode::Now {
+            self.refuse_failed(&setup.config, &fleet)?;
+            fleet.warn_of_failed();
+        }
         *loaded = Some(Arc::clone(&fleet));
         Ok(fleet)
     }
@@ -454,7 +469,7 @@ impl App {
         &self,
         setup: &Setup,
         contracts: Arc<Contracts>,
-        before: Option<&Fleet>,
+        (before, mode): (Option<&Fleet>, LoadMode),
     ) -> Result<Fleet, Error> {
         let sources = Sources {
             loader: &setup.loader,
@@ -464,9 +479,8 @@ impl App {
                 || (self.named.discover && setup.config.source.is_none()),
             hidden: &self.hidden,
         };
-        let fleet = Fleet::load(sources, contracts, before)?;
-        let fleet = self.refuse_unknown_bindings(&setup.config, fleet)?;
-        self.refuse_misplaced(&setup.config, fleet)
+        let fleet = Fleet::load(sources, contracts, (before, mode))?;
+        self.checked(&setup.config, fleet)
     }
 
     fn router_on(&self, store: Store, fleet: &Fleet) -> Result<Router, Error> {

@@ -19,7 +19,19 @@ use queue::{Item, Queue, Waiter};
 /// Every kind of event, with what it says; the members of its payload stand between backticks. One that
 /// stands for many has `count`, `first` and `last` besides.
 pub const KINDS: &[(&str, &str)] = &[
-    ("daemon.started", "The daemon is ready; its `version`, and the ids of its `adapters`."),
+    ("daemon.started", "The daemon answers requests; its `version`."),
+    (
+        "adapters.loaded",
+        "All adapters are loaded or failed since the start; the ids of those that are `ready`, and of those that `failed`.",
+    ),
+    (
+        "adapter.failed",
+        "An `adapter` failed to load; the `reason`, which is a code, and why as `message`, with the `hint`.",
+    ),
+    (
+        "adapter.retried",
+        "An `adapter` that failed is loaded again; the `name` of who asked for it.",
+    ),
     (
         "daemon.draining",
         "The daemon takes no more runs, and finishes those it has; how many, `runs_in_flight`.",
@@ -31,8 +43,8 @@ pub const KINDS: &[(&str, &str)] = &[
     (
         "config.reloaded",
         "A new configuration is in force; the `cause`, and the `name` of who asked for it; the adapters \
-         that were `added`, `removed` and `replaced`, how many were `kept`, and the keys that have no \
-         effect yet, `needs_restart`.",
+         that were `added`, `removed` and `replaced`, how many were `kept`, those that `failed`, and the keys \
+         that have no effect yet, `needs_restart`.",
     ),
     (
         "permissions.changed",

@@ -86,12 +86,19 @@ pub fn select(
     reach: CallerReach<'_>,
 ) -> Result<Selection, Failure> {
     let mut adapters: Vec<Selected> = Vec::with_capacity(1);
-    let mut choose = |step: Option<Dispatch<'_>>| {
-        let (adapter_id, source) = match (step.and_then(Dispatch::adapter_id), request.adapter_id())
+    let mut choose = |step: Option<&Step>| {
+        let own = step.map(Step::dispatch);
+        let (adapter_id, source) = match (own.and_then(Dispatch::adapter_id), request.adapter_id())
         {
             (Some(id), _) => (id, Source::Step),
             (None, Some(id)) => (id, Source::Request),
-            (None, None) => (default_adapter_id, Source::Default),
+            (None, None) => {
+                let tool = step.and_then(|step| registry.unaddressed_unavailability(step.tool()));
+                if let Some(unavailable) = tool {
+                    return Err(unavailable.failure());
+                }
+                (default_adapter_id, Source::Default)
+            }
         };
         let known = adapters.iter().position(|one| one.adapter.adapter_id() == adapter_id);
         let index = match known {
@@ -101,7 +108,7 @@ pub fn select(
                 adapters.len() - 1
             }
         };
-        let wanted = step.into_iter().flat_map(Dispatch::require_capabilities);
+        let wanted = own.into_iter().flat_map(Dispatch::require_capabilities);
         for capability in request.require_capabilities().chain(wanted) {
             require(&adapters[index], capability)?;
         }
@@ -109,9 +116,7 @@ pub fn select(
     };
     let of_step = match plan {
         [] => choose(None).map(|_| Vec::new())?,
-        steps => {
-            steps.iter().map(|step| choose(Some(step.dispatch()))).collect::<Result<_, _>>()?
-        }
+        steps => steps.iter().map(|step| choose(Some(step))).collect::<Result<_, _>>()?,
     };
     Ok(Selection { adapters, of_step })
 }
@@ -133,6 +138,9 @@ fn find(
     (adapter_id, source): (&str, Source),
     reach: CallerReach<'_>,
 ) -> Result<Selected, Failure> {
+    if let Some(unavailable) = registry.unavailability(adapter_id) {
+        return Err(unavailable.failure());
+    }
     let Ok(adapter) = registry.get(adapter_id) else {
         let ids = registry.adapters().map(|adapter| adapter.adapter_id());
         let available = ids.filter(|id| reach.shows(id)).map(Value::from).collect();

@@ -35,6 +35,7 @@ mod search;
 mod side_effects;
 mod simulation;
 mod trial;
+mod trial_places;
 mod undeclared;
 mod verdict;
 pub mod versions;
@@ -52,9 +53,7 @@ pub use adapter::{Adapter, Call, Workers};
 pub(crate) use adapter::{Answered, Started};
 pub use asking::{Ask, AskSink, refuse_asks};
 pub use checks::{CHECKS, Check, CheckResult, Status, Strictness};
-pub(crate) use checks::{
-    Candidate, declared_lines, load_failure, run_checks, run_failing_checks,
-};
+pub(crate) use checks::{Candidate, declared_lines, load_failure, run_checks, run_failing_checks};
 pub use child::run_child;
 pub use description::Description;
 pub use dry_run::DryRun;
@@ -69,6 +68,7 @@ pub use parameters::shown_manifest;
 pub use placement::{Confined, Placement};
 pub(crate) use rehearsal::Text as Rehearsed;
 pub use search::{AdapterPath, library_name, module_name};
+pub use trial_places::TrialPlaces;
 
 use crate::config::{CacheSettings, Environment, MISPLACED_HINT, OwnKind, OwnPaths};
 use crate::digest::Digest;
@@ -155,6 +155,8 @@ pub struct Loader {
     pub placement: Placement,
     /// Who is told what befalls workers.
     pub incidents: IncidentSink,
+    /// Places for trials, if several libraries are loaded at once.
+    pub places: Option<TrialPlaces>,
 }
 
 impl Loader {
@@ -182,6 +184,7 @@ impl Loader {
             library_preload: environment.library_preload.clone(),
             placement: Placement::inline(),
             incidents: log_incidents(),
+            places: None,
         }
     }
 

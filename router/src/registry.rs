@@ -1,16 +1,24 @@
 //! The adapters that a host has chosen to use, by id.
 
+mod unavailable;
+
 use std::collections::BTreeMap;
 
 use nexus_router_sdk::Capability;
 
 use crate::loader::Adapter;
 
+pub use unavailable::{Unavailability, UnavailableAdapter};
+
 /// A set of adapters with a default. Nothing registers itself.
 #[derive(Clone, Debug)]
 pub struct Registry {
     default_adapter_id: String,
     adapters: BTreeMap<String, Adapter>,
+    /// Adapters that the operator wants, and that cannot be called now.
+    unavailable: Vec<UnavailableAdapter>,
+    /// Whether more adapters may come.
+    loading: bool,
 }
 
 /// What a registry refuses.
@@ -70,7 +78,12 @@ impl Registry {
     /// Makes an empty registry; calls that name no adapter will go to the default.
     #[must_use]
     pub fn new(default_adapter_id: impl Into<String>) -> Self {
-        Self { default_adapter_id: default_adapter_id.into(), adapters: BTreeMap::new() }
+        Self {
+            default_adapter_id: default_adapter_id.into(),
+            adapters: BTreeMap::new(),
+            unavailable: Vec::new(),
+            loading: false,
+        }
     }
 
     /// Adds an adapter.

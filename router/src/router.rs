@@ -102,7 +102,7 @@ impl Router {
     /// When the default adapter is not registered, the workspace of an envoy overlaps with the store or the evidence, or
     /// there are no threads.
     pub fn new(store: Store, registry: Registry, options: Options) -> Result<Self, Error> {
-        registry.get_default()?;
+        registry.check_default()?;
         refuse_misplaced(&store, &registry, &options)?;
         let Options { clock, threads, runs_in_flight, .. } = options;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -149,7 +149,7 @@ impl Router {
     /// When the default adapter is not registered, or the workspace of an envoy overlaps with the store or the evidence.
     /// Then nothing was changed.
     pub fn replace(&self, registry: Registry, options: Options) -> Result<(), Error> {
-        registry.get_default()?;
+        registry.check_default()?;
         refuse_misplaced(&self.inner.store, &registry, &options)?;
         let Some(runtime) = &self.inner.runtime else { return Ok(()) };
         let limit = options.runs_in_flight;
@@ -321,6 +321,7 @@ impl Inner {
             return Ok(outcome);
         }
         named_tools::resolve(&around.law, &mut request, &mut redacted);
+        admission::refuse_loading(&around.registry, &request)?;
         admission::refuse_full_queue(&around, &request, caller.as_deref())?;
         let goal = redacted.request.as_ref().and_then(|request| request.get("goal")?.as_str());
         let now = self.clock.now();
@@ -456,10 +457,13 @@ impl Inner {
         if digest != claim.request_digest {
             return Err(Error::KeyTaken { run_id });
         }
-        let left_behind = run_id.clone();
-        let orphan = self.ask(move |store| store.adopt_orphan(&left_behind)).await?;
-        if let Some(orphan) = orphan {
-            self.recover(&orphan, Resumable::Resume).await;
+        // Its adapters may still come; recovery executes it when they are there.
+        if !self.around().registry.is_loading() {
+            let left_behind = run_id.clone();
+            let orphan = self.ask(move |store| store.adopt_orphan(&left_behind)).await?;
+            if let Some(orphan) = orphan {
+                self.recover(&orphan, Resumable::Resume).await;
+            }
         }
         let Some(outcome) = self.recorded_outcome(&run_id, caller).await? else { return Ok(None) };
         let outcome = self.restored(outcome, caller, HeldRetention::Keep).await?;

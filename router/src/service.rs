@@ -5,6 +5,7 @@ mod catalogues;
 mod connections;
 mod error;
 mod incidents;
+mod loading;
 mod own;
 mod permissions;
 mod process;
@@ -30,7 +31,7 @@ use crate::budget::MemoryBudget;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::config::{Environment, Recover};
-use crate::json::{Object, Value};
+use crate::json::Object;
 use crate::metrics::{Gauges, Metrics};
 use crate::router::{Resumable, Router};
 use crate::share::{self, FairPermit, FairPool};
@@ -40,6 +41,7 @@ use crate::telemetry::Telemetry;
 pub use catalogues::Changes;
 pub use connections::{BusyConnection, ConnectionHandle, OpenConnection};
 pub use error::Error;
+pub use loading::{LoadPhase, RetryResult};
 pub use permissions::LastReload;
 pub use reload::Reloaded;
 pub use standing::Standing;
@@ -49,6 +51,7 @@ pub use watch::watch;
 use crate::files::{Mark, mark};
 use catalogues::Crier;
 use connections::Connections;
+use loading::AdapterLoading;
 use process::process;
 use streams::Streams;
 
@@ -91,6 +94,7 @@ struct Inner {
     /// The state of the configuration file before it was read last.
     seen: Mutex<Mark>,
     crier: Crier,
+    loading: AdapterLoading,
     examinations: Semaphore,
     turns: FairPool,
     connections: Connections,
@@ -116,7 +120,7 @@ pub struct Parts {
 }
 
 impl Service {
-    /// Opens the store, loads the adapters, and makes a first token if there is none.
+    /// Opens the store, begins to load the adapters, and makes a first token if there is none.
     ///
     /// # Errors
     /// When anything of that is not possible.
@@ -168,6 +172,7 @@ impl Service {
             last_reload: Mutex::default(),
             seen: Mutex::new(seen),
             crier: Crier::default(),
+            loading: AdapterLoading::default(),
             examinations: Semaphore::new(EXAMINATIONS),
             turns: FairPool::new(TURNS, usize::MAX),
             connections: Connections::default(),
@@ -191,10 +196,8 @@ impl Service {
         });
         let mut payload = Object::new();
         payload.insert("version", env!("CARGO_PKG_VERSION"));
-        let ids = service.router().registry();
-        let ids: Vec<Value> = ids.adapters().map(|one| one.adapter_id().into()).collect();
-        payload.insert("adapters", ids);
         service.inner.audit.record_now("daemon.started", payload)?;
+        service.begin_loading();
         Ok(service)
     }
 
@@ -292,7 +295,10 @@ impl Service {
         if self.inner.store.damage().is_some() {
             return Some("STORE_DAMAGED: the file of the store is damaged");
         }
-        self.inner.store.is_failing().then_some("the store cannot be written")
+        if self.inner.store.is_failing() {
+            return Some("the store cannot be written");
+        }
+        (self.load_phase() != LoadPhase::Over).then_some("adapters are being loaded")
     }
 
     /// Waits until the drain begins.
@@ -344,8 +350,11 @@ impl Service {
     }
 
     /// Takes up, or ends, the runs that a process left behind that is gone. Those that wait for an approval are
-    /// left waiting, until somebody decides or their time is over.
+    /// left waiting, until somebody decides or their time is over. Waits until all adapters are loaded or failed.
     pub async fn recover(&self) {
+        if self.loaded().await.is_err() {
+            return;
+        }
         self.router().watch_approvals();
         let resumable = match self.inner.app.config().recover {
             Recover::Resume => Resumable::Resume,
@@ -408,6 +417,7 @@ impl Service {
     #[must_use]
     pub fn gauges(&self) -> Gauges {
         let (resident_bytes, open_files) = process();
+        let counts = self.inner.app.adapter_counts();
         Gauges {
             runs_in_flight: self.router().runs_in_flight() as u64,
             runs_limit: self.router().runs_limit() as u64,
@@ -419,6 +429,8 @@ impl Service {
             memory_limit: self.memory().limit() as u64,
             mcp_sessions: self.inner.sessions.get().map_or(0, |count| count() as u64),
             adapters: self.router().registry().adapters().count() as u64,
+            adapters_loading: counts.loading as u64,
+            adapters_failed: counts.failed as u64,
             of_workers: incidents::gauges(&self.router().registry()),
             undeclared_errors: incidents::undeclared_errors(&self.router().registry()),
             ready: self.unready().is_none(),

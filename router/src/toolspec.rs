@@ -156,9 +156,14 @@ impl Tools {
         trust: impl Fn(&str) -> HintTrust,
     ) -> Result<(), Error> {
         for entry in entries {
-            let found = registry.get(&entry.adapter);
-            let adapter =
+            let found = registry.find_available(&entry.adapter);
+            let found =
                 found.map_err(|error| Error::Adapter { tool: entry.name.clone(), error })?;
+            // The registry knows the tools of adapters that are not available.
+            let Some(adapter) = found else {
+                self.withhold(entry, "its adapter is not available".to_owned());
+                continue;
+            };
             let catalogued = catalogs.get(&entry.adapter).and_then(|catalog| {
                 let fits =
                     |tool: &&Tool| (&tool.tool, &tool.method) == (&entry.tool, &entry.method);
@@ -186,20 +191,21 @@ impl Tools {
                 }
                 Err(reason) => {
                     tracing::warn!(tool = entry.name, reason, "a tool is withheld from callers");
-                    self.withheld.push(Withheld {
-                        name: entry.name.clone(),
-                        operation: Some((
-                            entry.adapter.clone(),
-                            entry.tool.clone(),
-                            entry.method.clone(),
-                        )),
-                        action_class: entry.action_class,
-                        reason,
-                    });
+                    self.withhold(entry, reason);
                 }
             }
         }
         Ok(())
+    }
+
+    fn withhold(&mut self, entry: &ToolEntry, reason: String) {
+        let ToolEntry { adapter, tool, method, .. } = entry;
+        self.withheld.push(Withheld {
+            name: entry.name.clone(),
+            operation: Some((adapter.clone(), tool.clone(), method.clone())),
+            action_class: entry.action_class,
+            reason,
+        });
     }
 
     /// Lists the tools that callers do not get.

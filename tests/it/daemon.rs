@@ -15,6 +15,7 @@ mod events;
 mod granted;
 mod large;
 mod limits;
+mod loading;
 pub mod memory;
 mod moving;
 mod openapi;

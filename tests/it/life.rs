@@ -8,6 +8,7 @@ mod client;
 #[path = "../siege/daemon.rs"]
 mod daemon;
 mod drain;
+mod loading;
 mod places;
 mod reload;
 mod replace;

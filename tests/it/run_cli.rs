@@ -123,6 +123,48 @@ fn failed_run_is_no_and_tells_why() {
 }
 
 #[test]
+fn configured_adapter_that_fails_costs_its_own_calls_alone() {
+    let world = World::new();
+    let config = format!(
+        "default_adapter = 'good'\n[[adapters]]\nref = '{ECHO}'\nid = 'good'\n\
+         [[adapters]]\nref = 'bad_adapters:factory_segfaults'\nid = 'bad'\n\
+         [[tools]]\nname = 'broken'\ndescription = 'Never works.'\nadapter = 'bad'\nmethod = 'm'\n"
+    );
+    std::fs::write(world.path("router.toml"), &config).unwrap();
+    let good = run(&world, &request(), &[]);
+    assert_eq!(good.code(), 0, "{}", good.stderr());
+    let mut addressed = request();
+    addressed["dispatch"] = json!({ "adapter_id": "bad" });
+    let mut named = request();
+    named["plan_override"][0]["call"] = json!({ "tool": "broken", "method": "call", "args": {} });
+    for request in [addressed, named] {
+        let failed = run(&world, &request, &[]);
+        assert_eq!(failed.code(), 1, "{}", failed.stderr());
+        let error = failed.json()["error"].clone();
+        assert_eq!(error["code"], "ADAPTER_UNAVAILABLE", "{error}");
+        assert!(error["message"].as_str().unwrap().contains("LIBRARY_CRASHED"), "{error}");
+        let told = failed.stderr();
+        assert!(told.contains("adapter failed to load") && told.contains("hint="), "{told}");
+    }
+    // One that is named for this very use has to load, and so have all if they are required.
+    let strict = run(&world, &request(), &["--adapter", "bad_adapters:factory_segfaults"]);
+    assert!(
+        strict.code() == 2 && strict.stderr().contains("LIBRARY_CRASHED"),
+        "{}",
+        strict.stderr()
+    );
+    std::fs::write(world.path("router.toml"), format!("require_all = true\n{config}")).unwrap();
+    let strict = run(&world, &request(), &[]);
+    assert!(
+        strict.code() == 2 && strict.stderr().contains("LIBRARY_CRASHED"),
+        "{}",
+        strict.stderr()
+    );
+    let check = world.run(&["config", "check", "--load"]);
+    assert_eq!(check.code(), 1, "{}", check.stdout());
+}
+
+#[test]
 fn bug_of_an_adapter_is_no_answer_and_names_the_run() {
     let world = World::new();
     let config = json!({ "responses": [{ "tool": "greeter", "method": "bye",

@@ -67,6 +67,22 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Starts a daemon that loads adapters for long, and returns as soon as it answers.
+    pub fn start_loading(program: &Path, directory: &Path) -> Self {
+        let begun = Instant::now();
+        let mut command = Self::command(program, directory, &[]);
+        // Daemons before it wrote the same log.
+        let before = log(directory).len();
+        let mut process = command.spawn().unwrap();
+        let said = listen(&mut process);
+        let directory = directory.to_owned();
+        let address = until("the address in the log", || {
+            let log = log(&directory);
+            log[before..].split_once("answers at http://")?.1.split_once(';')?.0.parse().ok()
+        });
+        Self { process, directory, address, ready: begun.elapsed(), _said: said }
+    }
+
     /// Returns the command that starts a daemon with a clean environment.
     pub fn command(program: &Path, directory: &Path, arguments: &[&str]) -> Command {
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nexus_router_sdk::Catalog;
 
+use super::trials::CatalogAnswer;
 use crate::loader::{Adapter, Notice, NoticeSink};
 use crate::secret::Secrets;
 use crate::toolspec::Catalogs;
@@ -24,22 +25,51 @@ pub(super) struct Gathered {
     pub(super) unknown: BTreeMap<String, String>,
 }
 
-/// Asks all adapters at once. One that does not answer keeps the catalogue that it had before.
+/// Catalogues that adapters told when they were loaded.
+pub(super) type FreshCatalogs = Vec<(Adapter, CatalogAnswer)>;
+
+/// Asks an adapter for its catalogue.
+pub(super) fn ask(adapter: &Adapter) -> CatalogAnswer {
+    adapter.catalog(PATIENCE)
+}
+
+/// Asks adapters at once: all that did not just tell their catalogue, or only those of which nothing is known. One that
+/// does not answer keeps the catalogue that it had before.
 pub(super) fn gather<'a>(
     adapters: impl Iterator<Item = &'a Adapter>,
     before: Option<&Gathered>,
+    (fresh, asks_all): (FreshCatalogs, bool),
     secrets: &Secrets,
 ) -> Gathered {
-    let asked: Vec<&Adapter> = adapters.filter(|adapter| adapter.has_catalog()).collect();
-    let answers = std::thread::scope(|scope| {
+    let mut gathered = Gathered::default();
+    let (mut asked, mut answers) = (Vec::new(), Vec::new());
+    let mut fresh = fresh;
+    for adapter in adapters.filter(|adapter| adapter.has_catalog()) {
+        let adapter_id = adapter.adapter_id();
+        let told = fresh.iter().position(|(one, _)| one.is_same_instance(adapter));
+        let known = before.filter(|_| !asks_all);
+        if let Some(told) = told {
+            answers.push((adapter_id, fresh.swap_remove(told).1));
+        } else if let Some((before, known)) =
+            known.and_then(|before| Some((before, before.catalogs.get(adapter_id)?)))
+        {
+            gathered.catalogs.insert(adapter_id.to_owned(), Arc::clone(known));
+            gathered.missing.extend(before.missing.iter().filter(|id| *id == adapter_id).cloned());
+            if let Some(why) = before.unknown.get(adapter_id) {
+                gathered.unknown.insert(adapter_id.to_owned(), why.clone());
+            }
+        } else {
+            asked.push(adapter);
+        }
+    }
+    answers.extend(std::thread::scope(|scope| {
         let ask = |adapter: &&'a Adapter| {
             let adapter = *adapter;
-            scope.spawn(move || (adapter.adapter_id(), adapter.catalog(PATIENCE)))
+            scope.spawn(move || (adapter.adapter_id(), ask(adapter)))
         };
         let asking: Vec<_> = asked.iter().map(ask).collect();
         asking.into_iter().filter_map(|asked| asked.join().ok()).collect::<Vec<_>>()
-    });
-    let mut gathered = Gathered::default();
+    }));
     for (adapter_id, answer) in answers {
         let catalog = match answer {
             Ok(catalog) => Arc::new(without(&catalog, secrets)),

@@ -240,8 +240,11 @@ impl App {
     /// # Errors
     /// When one does not load.
     pub fn adapter_of(&self, interface_id: &str) -> Result<Adapter, Error> {
-        match self.fleet()?.keeper(interface_id) {
+        let fleet = self.fleet()?;
+        match fleet.keeper(interface_id) {
             Some(keeper) => Ok(keeper.clone()),
+            // One that did not load may be the one.
+            None if !fleet.has_all() => Err(fleet.first_failure()),
             None => Ok(self.registry()?.get_default()?.clone()),
         }
     }

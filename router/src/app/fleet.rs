@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::catalogues::{self, Gathered};
+use super::catalogues::{self, FreshCatalogs, Gathered};
 use super::contracts::{Contracts, keepings};
 use super::error::Error;
-use super::{boundary, signals, sources};
-use crate::check;
-use crate::config::{self, AdapterEntry, ConfigFile, Offer, Workers};
-use crate::grant::Isolation;
-use crate::loader::{
-    Adapter, AdapterLoadError, LoadRequest, Loader, Notice, NoticeSink, Placement,
-};
+use super::slot::{AdapterOrigin, AdapterSlot, LoadFailure, SlotState, WantedAdapter};
+use super::{boundary, loading, plan, signals, sources, trials};
+use crate::config::{self, AdapterEntry, ConfigFile, Offer};
+use crate::loader::{Adapter, AdapterLoadError, Loader, Notice, NoticeSink, Placement};
 use crate::policy::{Law, Offering};
 use crate::registry::Registry;
 use crate::role::Role;
@@ -40,8 +37,10 @@ pub(super) struct Fleet {
     /// The contracts and the registered tools.
     pub(super) contracts: Arc<Contracts>,
     members: Vec<Member>,
-    /// Adapters beside the program that were not loaded, and why.
-    pub(super) passed_over: Vec<PassedOver>,
+    /// All adapters that the operator wants.
+    pub(super) slots: Vec<AdapterSlot>,
+    /// Whether the adapter path is still to be searched.
+    pub(super) discovering: bool,
 }
 
 /// An adapter beside the program that was not loaded.
@@ -57,15 +56,21 @@ pub struct PassedOver {
 
 /// A loaded adapter with what it was made of.
 #[derive(Clone, Debug)]
-struct Member {
-    entry: AdapterEntry,
+pub(super) struct Member {
+    pub(super) entry: AdapterEntry,
     /// What held for it when it was made.
-    placement: Placement,
-    config: Value,
-    adapter: Adapter,
+    pub(super) placement: Placement,
+    pub(super) config: Value,
+    pub(super) adapter: Adapter,
 }
 
 impl Member {
+    /// Returns the adapter that was wanted when it was made.
+    pub(super) fn wanted(&self, origin: AdapterOrigin) -> WantedAdapter {
+        let Self { entry, placement, config, .. } = self.clone();
+        WantedAdapter { entry, placement, config, origin }
+    }
+
     fn listed(&self) -> (&Adapter, &AdapterEntry) {
         (&self.adapter, &self.entry)
     }
@@ -80,7 +85,7 @@ impl Member {
 }
 
 /// What a reload did to the adapters, by id.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Those that were not there before.
     pub added: Vec<String>,
@@ -90,6 +95,8 @@ pub struct Changes {
     pub replaced: Vec<String>,
     /// Those that stayed as they are.
     pub kept: Vec<String>,
+    /// Those that failed to load. Where one was in force before, that stays.
+    pub failed: Vec<Arc<LoadFailure>>,
 }
 
 /// Where adapters come from.
@@ -103,70 +110,92 @@ pub(super) struct Sources<'a> {
     pub(super) hidden: &'a Hidden,
 }
 
+/// When adapters are loaded that are not in force yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadMode {
+    /// At once; the caller waits.
+    Now,
+    /// In the background, by somebody else.
+    Later,
+}
+
+/// Adapters with their states, of which a fleet is assembled.
+pub(super) struct FleetParts {
+    pub(super) slots: Vec<AdapterSlot>,
+    pub(super) discovering: bool,
+    /// The catalogues that adapters told when they were loaded.
+    pub(super) catalogs: FreshCatalogs,
+    /// Whether adapters are asked again whose catalogue is known.
+    pub(super) asks_all: bool,
+}
+
 /// What adapters are loaded for, besides where they come from.
-type Asked<'a> = (&'a ConfigFile, &'a [AdapterEntry], Arc<Contracts>);
+pub(super) type Asked<'a> = (&'a ConfigFile, &'a [AdapterEntry], Arc<Contracts>);
 
 impl Fleet {
-    /// Loads the adapters of a configuration, and those that are named besides. The built-in one is always
+    /// Makes the adapters of a configuration, and those that are named besides. The built-in one is always
     /// there. What was loaded before and is the same now stays.
     pub(super) fn load(
         sources: Sources<'_>,
         contracts: Arc<Contracts>,
-        before: Option<&Self>,
+        (before, mode): (Option<&Self>, LoadMode),
     ) -> Result<Self, Error> {
         let Sources { loader, config, named, discover, hidden } = sources;
         let secrets = Secrets::from_sources(&config.secret_sources(), config::variable)
             .map_err(|source| Error::Secret { place: "router.toml".to_owned(), source })?;
-        let wanted: Vec<(&AdapterEntry, Value)> = named
-            .iter()
-            .chain(&config.adapters)
-            .map(|entry| Ok((entry, resolved(entry, &secrets)?)))
-            .collect::<Result<_, Error>>()?;
+        let wanted = plan::wanted(config, named, |entry| resolved(entry, &secrets))?;
         // All of them, before the first one is loaded: one adapter may tell what another was given.
-        let given = wanted.iter().filter_map(|(_, config)| config.as_object());
+        let given = wanted.iter().filter_map(|one| one.config.as_object());
         let secrets = secrets.with_hidden_values(given.flat_map(secret_values));
-        let loader = Loader { notices: scrubbed(&loader.notices, hidden), ..loader.clone() };
         // What adapters say while they are made must be free of the new secrets already, and adapters that
         // are replaced may still be carrying out a call with the old ones.
         let former = hide(hidden, |former| secrets.clone().with_values_of(former));
-        let asked = (config, named, contracts);
-        let fleet = Self::assemble(asked, &loader, &wanted, secrets, (discover, before));
-        fleet.inspect_err(|_| drop(hide(hidden, |_| former)))
+        let loaded = (|| {
+            let loader = scrubbing(loader, hidden);
+            let mut slots = plan::slots(wanted, &loader, before, &secrets)?;
+            let discover = discover && slots.is_empty();
+            let mut discovering = false;
+            let mut catalogs = FreshCatalogs::new();
+            match mode {
+                LoadMode::Later => {
+                    discovering = discover;
+                    if let Some(before) = before.filter(|_| discover) {
+                        slots.clone_from(&before.slots);
+                        slots.retain(|slot| slot.wanted.origin == AdapterOrigin::Discovered);
+                    }
+                }
+                LoadMode::Now => {
+                    if discover {
+                        slots = plan::discover(&loader, before, &config.workers);
+                    }
+                    let loading = slots.iter().filter(|slot| slot.is_loading());
+                    let loading = loading.map(|slot| slot.wanted.clone()).collect();
+                    let outcomes = trials::run_all(&loader, loading, config.workers.load_timeout);
+                    catalogs = loading::apply(&mut slots, outcomes, &loader, &secrets);
+                }
+            }
+            let parts = FleetParts { slots, discovering, catalogs, asks_all: true };
+            Self::assemble((config, named, contracts), &loader, secrets, before, parts)
+        })();
+        loaded.inspect_err(|_| drop(hide(hidden, |_| former)))
     }
 
-    fn assemble(
+    /// Makes tools, rules and the registry of adapters whose states are known.
+    pub(super) fn assemble(
         (config, named, contracts): Asked<'_>,
         loader: &Loader,
-        wanted: &[(&AdapterEntry, Value)],
         secrets: Secrets,
-        (discover, before): (bool, Option<&Self>),
+        before: Option<&Self>,
+        FleetParts { mut slots, discovering, catalogs, asks_all }: FleetParts,
     ) -> Result<Self, Error> {
-        let all = &config.workers;
-        let loaded = wanted.iter().enumerate().map(|(index, (entry, settings))| {
-            let mut placement = Placement::of(entry, all);
-            // Whoever asks it is rejected as well, and is to be there for that.
-            placement.rejects_unconfined |= is_asked(wanted, entry);
-            let adapter = same(loader, before, (entry, &placement), settings)
-                .map_or_else(|| load(loader, (entry, &placement), settings), Ok);
-            let adapter = adapter.map_err(|error| without(&secrets, &error))?;
-            let mut entry = (*entry).clone();
-            // Without a configuration file, the command line is all that the operator says.
-            if index < named.len() && config.source.is_none() {
-                entry.offer = Offer::everything();
-            }
-            Ok(Member { entry, placement, config: settings.clone(), adapter })
-        });
-        let mut members = loaded.collect::<Result<Vec<Member>, Error>>()?;
-        let mut passed_over = Vec::new();
-        if discover && members.is_empty() {
-            (members, passed_over) = beside(loader, before, all);
-        }
+        plan::settle_ids(&mut slots, loader);
+        let members: Vec<Member> = slots.iter().filter_map(|slot| slot.member().cloned()).collect();
         let limits = members.iter().map(|member| {
             let Member { entry, adapter, .. } = member;
             (adapter.adapter_id().to_owned(), (entry.calls, entry.timeout))
         });
         let limits = limits.filter(|(_, own)| *own != (None, None)).collect();
-        let mut registry = Registry::new(default_adapter(config, named, &members));
+        let mut registry = Registry::new(Adapter::null().adapter_id());
         registry.register(Adapter::null())?;
         for Member { adapter, .. } in &members {
             // The built-in one is there already, and there is only one of it.
@@ -174,10 +203,18 @@ impl Fleet {
                 registry.register(adapter.clone())?;
             }
         }
-        registry.get_default()?;
+        let tools_of =
+            || config.tools.iter().map(|tool| (tool.name.as_str(), tool.adapter.as_str()));
+        let unavailable = slots.iter().filter_map(|slot| slot.unavailable(tools_of()));
+        unavailable.for_each(|one| registry.add_unavailable(one));
+        if discovering {
+            registry.expect_more();
+        }
+        registry.set_default(default_adapter(config, named, &slots, discovering));
+        registry.check_default()?;
         let known = before.map(|before| &before.gathered);
-        let gathered =
-            catalogues::gather(members.iter().map(|member| &member.adapter), known, &secrets);
+        let adapters = members.iter().map(|member| &member.adapter);
+        let gathered = catalogues::gather(adapters, known, (catalogs, asks_all), &secrets);
         // What is registered comes first: nobody takes its name.
         let mut tools = Tools::default();
         for standing in &contracts.tools {
@@ -229,7 +266,8 @@ impl Fleet {
             gathered,
             contracts,
             members,
-            passed_over,
+            slots,
+            discovering,
         })
     }
 
@@ -244,14 +282,49 @@ impl Fleet {
         keeper(&self.members, interface_id)
     }
 
-    /// Lists the ids of the adapters, in the order of the configuration.
-    pub(super) fn adapter_ids(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().map(|member| member.adapter.adapter_id())
+    /// Returns the id of each adapter of the configuration, where it is known.
+    pub(super) fn configured_ids(&self) -> Vec<Option<String>> {
+        let configured = |slot: &&AdapterSlot| slot.wanted.origin == AdapterOrigin::Configured;
+        let id = |slot: &AdapterSlot| match slot.member() {
+            Some(member) => Some(member.adapter.adapter_id().to_owned()),
+            None => slot.wanted.known_id().map(str::to_owned),
+        };
+        self.slots.iter().filter(configured).map(id).collect()
     }
 
-    /// Lists the refs of the libraries that are loaded, each once.
+    /// Returns whether all adapters serve that the operator names.
+    pub(super) fn has_all(&self) -> bool {
+        let named = |slot: &&AdapterSlot| slot.wanted.origin != AdapterOrigin::Discovered;
+        !self.discovering && self.slots.iter().filter(named).all(|slot| slot.member().is_some())
+    }
+
+    /// Returns whether an adapter is being loaded.
+    pub(super) fn is_loading(&self) -> bool {
+        self.discovering || self.slots.iter().any(AdapterSlot::is_loading)
+    }
+
+    /// Lists the adapters on the adapter path that were not loaded, and why.
+    pub(super) fn passed_over(&self) -> Vec<PassedOver> {
+        let discovered = |slot: &&AdapterSlot| slot.wanted.origin == AdapterOrigin::Discovered;
+        let passed_over = |slot: &AdapterSlot| {
+            let failure = slot.failure()?;
+            Some(PassedOver {
+                factory_ref: slot.wanted.entry.factory_ref.clone(),
+                why: failure.error.to_string(),
+                needs_config: failure.needs_config,
+            })
+        };
+        self.slots.iter().filter(discovered).filter_map(passed_over).collect()
+    }
+
+    /// Lists the refs of the libraries of all adapters, each once.
     pub(super) fn libraries(&self) -> Vec<&str> {
-        let refs = self.members.iter().map(|member| member.entry.factory_ref.as_str());
+        let has_library = |slot: &&AdapterSlot| match &slot.state {
+            SlotState::Failed(failure) => failure.digest.is_some() || slot.former.is_some(),
+            SlotState::Loading | SlotState::Ready(_) => true,
+        };
+        let slots = self.slots.iter().filter(has_library);
+        let refs = slots.map(|slot| slot.wanted.entry.factory_ref.as_str());
         let refs: BTreeSet<&str> = refs.filter(|one| !Adapter::is_built_in(one)).collect();
         refs.into_iter().collect()
     }
@@ -263,10 +336,15 @@ impl Fleet {
         factory_ref: &str,
     ) -> Result<bool, AdapterLoadError> {
         let mut outdated = false;
-        for member in self.members.iter().filter(|one| one.entry.factory_ref == factory_ref) {
-            let now = loader.digest(&load_request(&member.entry, &member.config));
+        let meant = |slot: &&AdapterSlot| slot.wanted.entry.factory_ref == factory_ref;
+        for slot in self.slots.iter().filter(meant) {
+            let now = loader.digest(&slot.wanted.request());
             let now = now.map_err(|error| without(&self.secrets, &error))?;
-            outdated |= member.adapter.digest() != now;
+            outdated |= match &slot.state {
+                SlotState::Ready(member) => member.adapter.digest() != now,
+                SlotState::Failed(failure) => failure.digest != now,
+                SlotState::Loading => false,
+            };
         }
         Ok(outdated)
     }
@@ -289,6 +367,8 @@ impl Fleet {
         let gone = before.members.iter().map(|member| member.adapter.adapter_id());
         let gone = gone.filter(|adapter_id| find(self, adapter_id).is_none());
         changes.removed = gone.map(str::to_owned).collect();
+        let failed = self.slots.iter().filter_map(AdapterSlot::failure);
+        changes.failed = failed.filter(|one| !one.needs_config).cloned().collect();
         changes
     }
 }
@@ -302,119 +382,49 @@ fn keeper<'a>(members: &'a [Member], interface_id: &str) -> Option<&'a Adapter> 
     members.iter().find(keeps).map(|member| &member.adapter)
 }
 
-/// Says whether an adapter is a source of another.
-fn is_asked(wanted: &[(&AdapterEntry, Value)], entry: &AdapterEntry) -> bool {
-    let Some(id) = entry.id.as_deref() else { return false };
-    wanted.iter().any(|(asking, _)| asking.sources.iter().any(|source| source.adapter == id))
-}
-
-fn load_request<'a>(entry: &'a AdapterEntry, config: &'a Value) -> LoadRequest<'a> {
-    LoadRequest {
-        factory_ref: &entry.factory_ref,
-        adapter_id: entry.id.as_deref(),
-        config,
-        pin: entry.pin,
-    }
-}
-
-fn load(
-    loader: &Loader,
-    (entry, placement): (&AdapterEntry, &Placement),
-    config: &Value,
-) -> Result<Adapter, AdapterLoadError> {
-    let loader = Loader { placement: placement.clone(), ..loader.clone() };
-    loader.load(&load_request(entry, config))
-}
-
-/// Returns the adapter that was made of the same bytes in the same way, and runs in the same place.
-fn same(
-    loader: &Loader,
-    before: Option<&Fleet>,
-    (entry, placement): (&AdapterEntry, &Placement),
-    config: &Value,
-) -> Option<Adapter> {
-    let inline = |placement: &Placement| placement.isolation == Isolation::Inline;
-    let member = before?.members.iter().find(|member| {
-        let AdapterEntry { factory_ref, id, pin, .. } = &member.entry;
-        // What runs here has no process of its own that anything else could hold for.
-        let same_place =
-            member.placement == *placement || inline(&member.placement) && inline(placement);
-        (factory_ref, id, pin) == (&entry.factory_ref, &entry.id, &entry.pin)
-            && member.config == *config
-            && same_place
-    })?;
-    let now = loader.digest(&load_request(entry, config)).ok()?;
-    (member.adapter.digest() == now).then(|| member.adapter.clone())
-}
-
-/// Loads what can be loaded without a configuration, and tells what cannot.
-fn beside(
-    loader: &Loader,
-    before: Option<&Fleet>,
-    all: &Workers,
-) -> (Vec<Member>, Vec<PassedOver>) {
-    let (mut members, mut passed_over) = (Vec::<Member>::new(), Vec::new());
-    let nothing = Value::Object(serde_json::Map::new());
-    // One that was discovered stays when its library cannot be used any more. A file that cannot be read at
-    // all is listed as the module, without its factories.
-    let mut pass_over = |members: &mut Vec<Member>, one: PassedOver| {
-        let PassedOver { factory_ref: listed, why, .. } = &one;
-        let module = format!("{listed}:");
-        for known in before.into_iter().flat_map(|before| &before.members) {
-            let Member { entry, config, adapter, .. } = known;
-            let discovered = entry.id.is_none() && entry.pin.is_none() && *config == nothing;
-            let meant = entry.factory_ref == *listed || entry.factory_ref.starts_with(&module);
-            let taken = |one: &Member| one.adapter.adapter_id() == adapter.adapter_id();
-            if discovered && meant && !members.iter().any(taken) {
-                tracing::warn!(listed, why, "the new library is refused; the old one stays");
-                members.push(known.clone());
-            }
-        }
-        passed_over.push(one);
-    };
-    for listed in check::list(loader).into_iter().filter(|listed| listed.path.is_some()) {
-        let factory_ref = listed.factory_ref.clone();
-        let because = |why: String| PassedOver { factory_ref, why, needs_config: false };
-        if let Some(problem) = listed.problem {
-            pass_over(&mut members, because(problem.to_string()));
-            continue;
-        }
-        let (factory_ref, offer) = (listed.factory_ref.clone(), Offer::everything());
-        let entry = AdapterEntry { factory_ref, offer, ..Default::default() };
-        let config = Value::Object(serde_json::Map::new());
-        let placement = Placement::of(&entry, all);
-        let known = same(loader, before, (&entry, &placement), &config);
-        match known.map_or_else(|| load(loader, (&entry, &placement), &config), Ok) {
-            Ok(adapter) => {
-                let taken = |member: &Member| member.adapter.adapter_id() == adapter.adapter_id();
-                if members.iter().any(taken) {
-                    let why = format!("there is another adapter '{}'", adapter.adapter_id());
-                    pass_over(&mut members, because(why));
-                } else {
-                    members.push(Member { entry, placement, config, adapter });
-                }
-            }
-            Err(error) => {
-                let needs_config = error.wants_other_config();
-                pass_over(&mut members, PassedOver { needs_config, ..because(error.to_string()) });
-            }
-        }
-    }
-    (members, passed_over)
-}
+/// The default adapter while the adapters on the path are not known yet.
+const PENDING_DEFAULT: &str = "default";
 
 /// Chooses the adapter of steps that name none: the first that was named for this very use, the one that
 /// the configuration says, its only one, or the built-in one.
-fn default_adapter(config: &ConfigFile, named: &[AdapterEntry], loaded: &[Member]) -> String {
-    let id = |member: &Member| member.adapter.adapter_id().to_owned();
-    let chosen = match (named, loaded) {
-        ([_, ..], [first, ..]) => Some(id(first)),
-        _ => config.default_adapter.clone().or_else(|| match loaded {
-            [one] => Some(id(one)),
-            _ => None,
-        }),
+fn default_adapter(
+    config: &ConfigFile,
+    named: &[AdapterEntry],
+    slots: &[AdapterSlot],
+    discovering: bool,
+) -> String {
+    let id = |slot: &AdapterSlot| match slot.member() {
+        Some(member) => member.adapter.adapter_id().to_owned(),
+        None => slot.wanted.shown_id(),
     };
-    chosen.unwrap_or_else(|| Adapter::null().adapter_id().to_owned())
+    let built_in = || Adapter::null().adapter_id().to_owned();
+    if let ([_, ..], [first, ..]) = (named, slots) {
+        return id(first);
+    }
+    if let Some(chosen) = &config.default_adapter {
+        return chosen.clone();
+    }
+    let discovered = |slot: &AdapterSlot| slot.wanted.origin == AdapterOrigin::Discovered;
+    match slots {
+        _ if discovering => PENDING_DEFAULT.to_owned(),
+        [one] if !discovered(one) => id(one),
+        [first, ..] if discovered(first) => {
+            // Which one it is shows when all are loaded.
+            if let Some(loading) = slots.iter().find(|slot| slot.is_loading()) {
+                return loading.wanted.shown_id();
+            }
+            match &slots.iter().filter(|slot| slot.member().is_some()).collect::<Vec<_>>()[..] {
+                [one] => id(one),
+                _ => built_in(),
+            }
+        }
+        _ => built_in(),
+    }
+}
+
+/// Returns a loader whose adapters say nothing that is hidden.
+pub(super) fn scrubbing(loader: &Loader, hidden: &Hidden) -> Loader {
+    Loader { notices: scrubbed(&loader.notices, hidden), ..loader.clone() }
 }
 
 /// Returns an adapter's configuration with the secrets that it refers to.
@@ -427,7 +437,7 @@ fn resolved(entry: &AdapterEntry, secrets: &Secrets) -> Result<Value, Error> {
 }
 
 /// Takes secrets out of the error of a load, which may repeat what another adapter was given.
-fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
+pub(super) fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoadError {
     let scrubbed = AdapterLoadError::new(
         error.factory_ref(),
         error.reason(),

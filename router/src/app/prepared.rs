@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::catalogues::FreshCatalogs;
 use super::contracts::Contracts;
-use super::fleet::{Changes, Fleet};
+use super::fleet::{Changes, Fleet, FleetParts, LoadMode};
+use super::slot::{AdapterSlot, LoadFailure};
 use super::{App, Error, Setup, catalogues, lock};
 use crate::config::ConfigFile;
 use crate::policy::Law;
@@ -42,6 +44,19 @@ impl Prepared {
         !catalogues::same(&self.before.gathered, &self.fleet.gathered)
     }
 
+    /// Lists the adapters that failed to load and had not failed so before.
+    #[must_use]
+    pub fn new_failures(&self) -> Vec<Arc<LoadFailure>> {
+        let failures = |fleet: &Fleet| -> Vec<Arc<LoadFailure>> {
+            let failed = fleet.slots.iter().filter_map(AdapterSlot::failure);
+            failed.filter(|failure| !failure.needs_config).cloned().collect()
+        };
+        let known = failures(&self.before);
+        let mut new = failures(&self.fleet);
+        new.retain(|one| !known.iter().any(|known| Arc::ptr_eq(known, one)));
+        new
+    }
+
     /// Returns what the operator lays down for every run.
     #[must_use]
     pub fn law(&self) -> &Law {
@@ -58,7 +73,11 @@ impl App {
     pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
         let contracts = Arc::new(self.contracts_of(&config, Some(&before))?);
-        self.prepare_with(config, contracts, before)
+        // What is loaded in the background already is not waited for.
+        let mode = if before.is_loading() { LoadMode::Later } else { LoadMode::Now };
+        let prepared = self.prepare_with(config, contracts, before, mode)?;
+        self.refuse_failures(&prepared)?;
+        Ok(prepared)
     }
 
     /// The same for the configuration and the contracts that are in force, when adapters may offer something else.
@@ -67,7 +86,8 @@ impl App {
     /// When what they offer cannot be used.
     pub fn prepare_offers(&self) -> Result<Prepared, Error> {
         let before = self.fleet()?;
-        self.prepare_with(self.config(), Arc::clone(&before.contracts), before)
+        let contracts = Arc::clone(&before.contracts);
+        self.prepare_again(contracts, before)
     }
 
     /// The same for the configuration and the contracts that are in force, when tools were registered or disabled.
@@ -77,7 +97,34 @@ impl App {
     pub fn prepare_tools(&self) -> Result<Prepared, Error> {
         let before = self.fleet()?;
         let contracts = Arc::new(self.register_of(&before)?);
-        self.prepare_with(self.config(), contracts, before)
+        self.prepare_again(contracts, before)
+    }
+
+    /// Prepares the configuration that is in force again. No adapter changes its state.
+    fn prepare_again(
+        &self,
+        contracts: Arc<Contracts>,
+        before: Arc<Fleet>,
+    ) -> Result<Prepared, Error> {
+        let (slots, discovering) = (before.slots.clone(), before.discovering);
+        let catalogs = FreshCatalogs::new();
+        let parts = FleetParts { slots, discovering, catalogs, asks_all: true };
+        self.prepare_parts(contracts, before, parts)
+    }
+
+    /// Prepares adapters with their states for the configuration that is in force.
+    pub(super) fn prepare_parts(
+        &self,
+        contracts: Arc<Contracts>,
+        before: Arc<Fleet>,
+        parts: FleetParts,
+    ) -> Result<Prepared, Error> {
+        let setup = Setup::new(&self.environment, self.config(), &self.named, &self.ears);
+        let asked = (&setup.config, &self.named.adapters[..], contracts);
+        let secrets = before.secrets.clone();
+        let fleet = Fleet::assemble(asked, &setup.loader, secrets, Some(&before), parts)?;
+        let fleet = Arc::new(self.checked(&setup.config, fleet)?);
+        Ok(Prepared { before, setup, fleet })
     }
 
     fn prepare_with(
@@ -85,9 +132,10 @@ impl App {
         config: ConfigFile,
         contracts: Arc<Contracts>,
         before: Arc<Fleet>,
+        mode: LoadMode,
     ) -> Result<Prepared, Error> {
         let setup = Setup::new(&self.environment, config, &self.named, &self.ears);
-        let fleet = Arc::new(self.load(&setup, contracts, Some(&before))?);
+        let fleet = Arc::new(self.load(&setup, contracts, (Some(&before), mode))?);
         Ok(Prepared { before, setup, fleet })
     }
 

@@ -36,10 +36,12 @@ pub(super) fn of<'a>(
 /// Refuses a source that could never answer, or that would do more than answer.
 fn check(source: &SourceEntry, registry: &Registry, law: &Law) -> Result<(), String> {
     let SourceEntry { adapter, tool, method, .. } = source;
-    let target = registry.get(adapter).map_err(|_| {
+    let target = registry.find_available(adapter).map_err(|_| {
         let known: Vec<&str> = registry.adapters().map(|one| one.adapter_id()).collect();
         format!("there is no adapter '{adapter}'; there are {}", known.join(", "))
     })?;
+    // Calls of an adapter that is not available fail; it is checked when it is loaded.
+    let Some(target) = target else { return Ok(()) };
     if let Some(role) = law.roles.get(adapter) {
         return Err(format!(
             "adapter '{adapter}' answers as a {}, and no role calls another; name the adapter that has \

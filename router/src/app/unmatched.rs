@@ -108,13 +108,14 @@ impl<'a> KnownNames<'a> {
         let adapters = ids.map(|id| (id.to_owned(), operations(&law, id))).collect();
         let ids = match config.adapters.is_empty() {
             true => Vec::new(),
-            false => fleet.adapter_ids().map(|id| Some(id.to_owned())).collect(),
+            false => fleet.configured_ids(),
         };
         let mut catalogs = fleet.gathered.catalogs.clone();
         catalogs.retain(|id, _| !fleet.gathered.unknown.contains_key(id));
         // An adapter that was skipped may be there later.
-        let has_all_adapters = !config.discovers() && fleet.passed_over.is_empty();
-        Self { config, law, adapters, ids, catalogs, tokens, has_all_adapters, complete: true }
+        let complete = fleet.has_all();
+        let has_all_adapters = complete && !config.discovers() && fleet.passed_over().is_empty();
+        Self { config, law, adapters, ids, catalogs, tokens, has_all_adapters, complete }
     }
 
     /// Collects the names in the file alone. Registered tools may have classes, and need the contracts.

@@ -60,7 +60,9 @@ pub(super) enum Verb {
     #[command(after_help = DOCS_HELP)]
     Docs(docs::Arguments),
     /// Let an adapter of a running daemon out of quarantine. Exits 1 if it was not in it.
-    Release(running::Release),
+    Release(running::RunningAdapter),
+    /// Have a running daemon load an adapter again that failed to load. Exits 1 if it had not failed.
+    Retry(running::RunningAdapter),
     /// Create a crate for a new adapter.
     New(new::Arguments),
     /// Make one call in a confined child, which has neither network nor files to write.
@@ -74,6 +76,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
         Verb::Inspect(arguments) => inspect::run(&arguments, environment),
         Verb::Docs(arguments) => docs::run(&arguments, environment),
         Verb::Release(arguments) => running::release(&arguments, environment),
+        Verb::Retry(arguments) => running::retry(&arguments, environment),
         Verb::New(arguments) => new::run(&arguments, environment),
         Verb::Try(arguments) => trial::run(&arguments, environment),
     }

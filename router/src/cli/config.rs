@@ -8,7 +8,7 @@ use super::output::{Form, Output, tell};
 use super::{Answer, Error};
 use crate::access;
 use crate::access::origin::Guard;
-use crate::app::{self, App, Named, UnmatchedSetting, full_text};
+use crate::app::{self, App, Named, UnmatchedSetting, UnreadyAdapter, full_text};
 use crate::caller::Caller;
 use crate::check::Status;
 use crate::config::{self, ConfigFile, Environment, Origin, Problem};
@@ -175,7 +175,8 @@ fn unmatched(
     if !load {
         return Ok(app.unmatched_in_file(tokens));
     }
-    app.unmatched(tokens).map_err(|error| {
+    let found = app.unmatched(tokens).and_then(|found| Ok((found, app.unready_adapters()?)));
+    let found = found.map_err(|error| {
         if let app::Error::Config(refused) = &error
             && let config::Error::Invalid { first, others, .. } = refused.as_ref()
         {
@@ -183,7 +184,16 @@ fn unmatched(
         }
         let (message, hint) = (full_text(&error), error.hint());
         vec![Problem { origin: Origin::Default, message, hint }]
-    })
+    });
+    let (found, unready) = found?;
+    let problem = |one: UnreadyAdapter| {
+        let failure = one.failure.filter(|failure| !failure.needs_config)?;
+        let message = format!("adapter '{}' does not load: {}", one.adapter_id, failure.error);
+        let hint = failure.error.hint().to_owned();
+        Some(Problem { origin: Origin::Default, message, hint })
+    };
+    let problems: Vec<Problem> = unready.into_iter().filter_map(problem).collect();
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
 impl Checked {

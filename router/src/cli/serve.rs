@@ -77,6 +77,7 @@ pub(super) fn run(
         let named = Named {
             paths: Paths::Own,
             discover: true,
+            in_background: true,
             publishes: true,
             seals_backlog: true,
             ..arguments.router.named()?
@@ -85,16 +86,19 @@ pub(super) fn run(
         warn_of_lost_log(&app);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
-        // It waits for files, for children, and for code of adapters.
-        let starting = tokio::task::spawn_blocking(move || Service::start(parts));
-        let started = tokio::select! {
-            started = starting => started,
-            // Nothing was promised yet.
-            () = signals.stop() => end_at_once()?,
+        // It waits for files.
+        let mut starting = tokio::task::spawn_blocking(move || Service::start(parts));
+        let (started, stops) = tokio::select! {
+            started = &mut starting => (started, false),
+            () = signals.stop() => match tokio::time::timeout(LAST_WORDS, &mut starting).await {
+                Ok(started) => (started, true),
+                // Nothing was promised yet.
+                Err(_) => return Ok(Answer::Yes),
+            },
         };
         let service = started
             .map_err(|error| Error::App(router::Error::Threads(error.to_string()).into()))??;
-        serve(environment, service, bound, &mut signals).await
+        serve(environment, service, bound, (&mut signals, stops)).await
     });
     // A thread that waits for a file or an adapter must not keep the process, whose work is done.
     runtime.shutdown_timeout(LAST_WORDS);
@@ -199,12 +203,12 @@ enum Asked {
     Reload,
 }
 
-/// Answers requests until a signal, then lets runs finish.
+/// Answers requests until a signal, then lets runs finish. `stops` if the signal was there before.
 async fn serve(
     environment: &Environment,
     service: Service,
     bound: Vec<Bound>,
-    signals: &mut Signals,
+    (signals, stops): (&mut Signals, bool),
 ) -> Result<Answer, Error> {
     let urls: Vec<(String, bool)> =
         bound.iter().map(|bound| (bound.url(), bound.needs_token())).collect();
@@ -212,23 +216,10 @@ async fn serve(
     let serving = tokio::spawn(http::serve(service.clone(), bound, async {
         drop(stopped.await);
     }));
-    greeting::greet(environment, &service, &urls).await?;
-    supervisor::ready();
-    let recovering = service.clone();
-    drop(tokio::spawn(async move { recovering.recover().await }));
-    drop(tokio::spawn(service::watch(service.clone())));
-    drop(tokio::spawn(supervisor::watchdog()));
-    while signals.next().await == Asked::Reload {
-        let reloaded = service.clone();
-        supervisor::reloading();
-        // The error is logged and recorded.
-        let done = tokio::task::spawn_blocking(move || drop(reloaded.reload("SIGHUP")));
-        tokio::select! {
-            _ = done => supervisor::ready(),
-            // Adapters may take their time to load; it goes on while the daemon drains.
-            () = signals.stop() => break,
-        }
-    }
+    let failure = match stops {
+        true => None,
+        false => serve_until_signal(environment, &service, &urls, signals).await.err(),
+    };
     supervisor::stopping();
     let patience = service.standing().server.drain;
     service.begin_drain();
@@ -249,7 +240,79 @@ async fn serve(
     tracing::info!(cancelled, "stopped");
     let stopping = service.clone();
     drop(tokio::task::spawn_blocking(move || stopping.stopped(cancelled)).await);
-    Ok(Answer::Yes)
+    failure.map_or(Ok(Answer::Yes), Err)
+}
+
+/// Comes up, and reloads on signals, until the signal to stop.
+async fn serve_until_signal(
+    environment: &Environment,
+    service: &Service,
+    urls: &[(String, bool)],
+    signals: &mut Signals,
+) -> Result<(), Error> {
+    drop(tokio::spawn(service::watch(service.clone())));
+    let mut coming = std::pin::pin!(come_up(environment, service, urls));
+    let mut is_up = false;
+    loop {
+        let asked = tokio::select! {
+            up = &mut coming, if !is_up => {
+                up?;
+                is_up = true;
+                continue;
+            }
+            asked = signals.next() => asked,
+        };
+        if asked == Asked::Stop {
+            return Ok(());
+        }
+        let reloaded = service.clone();
+        supervisor::reloading();
+        // The error is logged and recorded.
+        let mut done = tokio::task::spawn_blocking(move || drop(reloaded.reload("SIGHUP")));
+        loop {
+            tokio::select! {
+                up = &mut coming, if !is_up => {
+                    up?;
+                    is_up = true;
+                }
+                _ = &mut done => break,
+                // Adapters may take their time to load; it goes on while the daemon drains.
+                () = signals.stop() => return Ok(()),
+            }
+        }
+        if is_up {
+            supervisor::ready();
+        }
+    }
+}
+
+/// Waits until all adapters are ready or failed, and tells it: people, the supervisor, and runs that wait for it.
+async fn come_up(
+    environment: &Environment,
+    service: &Service,
+    urls: &[(String, bool)],
+) -> Result<(), Error> {
+    for (url, _) in urls {
+        tracing::info!("answers at {url}; adapters are being loaded");
+    }
+    if service.loaded().await.is_err() {
+        return Err(not_loaded(service));
+    }
+    greeting::greet(environment, service, urls).await?;
+    supervisor::ready();
+    let recovering = service.clone();
+    drop(tokio::spawn(async move { recovering.recover().await }));
+    drop(tokio::spawn(supervisor::watchdog()));
+    Ok(())
+}
+
+/// Returns why the adapters of a service cannot be used.
+pub(super) fn not_loaded(service: &Service) -> Error {
+    let unknown = || router::Error::Threads("the adapters were not loaded".to_owned());
+    match service.load_error() {
+        Some(error) => error.into(),
+        None => Error::App(unknown().into()),
+    }
 }
 
 /// Ends this process. What was acknowledged is on disk.

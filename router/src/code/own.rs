@@ -26,6 +26,13 @@ pub(super) const OWN: &[Code] = &[
         "register it, or name another",
     ),
     row(
+        "ADAPTER_UNAVAILABLE",
+        Kind::Error,
+        "The adapter cannot be called: it is still being loaded, it failed to load, or no worker of it can be started.",
+        "send the call again later if it is being loaded; if it failed, see nexus-router adapter list --running, \
+         and load it again with nexus-router adapter retry",
+    ),
+    row(
         "CAPABILITY_MISSING",
         Kind::Error,
         "The chosen adapter does not declare a capability that the work needs.",

@@ -30,6 +30,8 @@ pub struct ConfigFile {
     pub db: Option<PathBuf>,
     /// Load what is on the adapter path and needs no configuration, when no adapters are listed.
     pub discover: bool,
+    /// Refuse to start, and to reload, when an adapter fails to load.
+    pub require_all: bool,
     /// The adapter of steps that name none.
     pub default_adapter: Option<String>,
     /// What becomes of runs left behind by a process that is gone.
@@ -78,6 +80,7 @@ impl Default for ConfigFile {
             data_dir: None,
             db: None,
             discover: false,
+            require_all: false,
             default_adapter: None,
             recover: Recover::default(),
             secrets: BTreeMap::new(),

@@ -47,6 +47,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
         data_dir: root.text("data_dir").map(path),
         db: root.text("db").map(|db| if db == IN_MEMORY { db.into() } else { path(db) }),
         discover: root.flag("discover", false),
+        require_all: root.flag("require_all", false),
         default_adapter: root.text("default_adapter"),
         recover: root.choice("recover", Recover::ALL).unwrap_or_default(),
         secrets: secrets::secrets(root, base),

@@ -156,6 +156,8 @@ pub struct Workers {
     pub memory: u64,
     /// How long a process may take until its adapter can be called.
     pub start_timeout: Duration,
+    /// How long the load of all adapters together may take. Those that take longer fail.
+    pub load_timeout: Duration,
     /// So many crashes within the window put an adapter into quarantine.
     pub crashes: usize,
     /// For how long a crash counts.
@@ -184,6 +186,7 @@ impl Default for Workers {
             processes: 1,
             memory: 2048 * 1024 * 1024,
             start_timeout: Duration::from_secs(10),
+            load_timeout: Duration::from_secs(60),
             crashes: 5,
             crash_window: Duration::from_secs(600),
             quarantine: Duration::from_secs(600),

@@ -31,6 +31,7 @@ impl ConfigFile {
         all.put("data_dir", self.data_dir.as_deref().map(path));
         all.put("db", self.db.as_deref().map(path));
         all.put("discover", Some(self.discover));
+        all.put("require_all", Some(self.require_all));
         all.put("default_adapter", self.default_adapter.as_deref());
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
         all.table("secrets", secrets(&self.secrets));
@@ -175,6 +176,7 @@ fn workers(workers: &Workers) -> Shown {
     shown.put("processes", Some(workers.processes));
     shown.put("memory_mb", Some(mebibytes(workers.memory)));
     shown.put("start_timeout_ms", Some(milliseconds(workers.start_timeout)));
+    shown.put("load_timeout_ms", Some(milliseconds(workers.load_timeout)));
     shown.put("crashes", Some(workers.crashes));
     shown.put("crash_window_ms", Some(milliseconds(workers.crash_window)));
     shown.put("quarantine_ms", Some(milliseconds(workers.quarantine)));

@@ -6,9 +6,11 @@ use http::StatusCode;
 use super::guard::Context;
 use super::problem::Problem;
 use super::reply;
-use crate::app::{add_confinement, until};
+use crate::access::Scope;
+use crate::app::{UnreadyAdapter, add_confinement, until};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
+use crate::service::RetryResult;
 
 /// Lists the adapters.
 pub(super) async fn list(context: Context) -> Result<Response, Problem> {
@@ -18,8 +20,59 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
     }
     context
         .blocking(move |context| {
-            let listed = context.service.app().tool("nexus-router.adapters", request.into())?;
+            let mut listed = context.service.app().tool("nexus-router.adapters", request.into())?;
+            if !context.bearer.may(Scope::Admin) {
+                remove_messages(&mut listed);
+            }
             Ok(reply::json(StatusCode::OK, &listed))
+        })
+        .await
+}
+
+/// Removes the messages of adapters that failed to load, which may hold paths.
+fn remove_messages(listed: &mut Value) {
+    let Value::Object(members) = listed else { return };
+    let Some(Value::Array(adapters)) = members.get_mut("adapters") else { return };
+    for adapter in adapters {
+        if let Value::Object(members) = adapter {
+            members.remove("message");
+            members.remove("hint");
+        }
+    }
+}
+
+/// Returns an adapter that is not ready, if there is one of that id.
+fn unready(context: &Context) -> Result<Option<UnreadyAdapter>, Problem> {
+    let adapter_id = context.param("adapter_id");
+    if context.service.router().registry().get(adapter_id).is_ok() {
+        return Ok(None);
+    }
+    let unready = context.service.app().unready_adapters()?.into_iter();
+    let mut named = unready.filter(|one| one.adapter_id == adapter_id);
+    Ok(named.next())
+}
+
+/// Loads an adapter again that failed.
+pub(super) async fn retry(context: Context) -> Result<Response, Problem> {
+    context
+        .blocking(|context| {
+            let adapter_id = context.param("adapter_id").to_owned();
+            let name = context.bearer.caller.name.as_str();
+            let retried = context.service.retry_adapter(&adapter_id, name)?;
+            let (status, state) = match retried {
+                RetryResult::Begins => (StatusCode::ACCEPTED, "loading"),
+                RetryResult::Loading => (StatusCode::OK, "loading"),
+                RetryResult::Ready => (StatusCode::OK, "ready"),
+                RetryResult::Unknown => {
+                    find(context)?;
+                    (StatusCode::OK, "ready")
+                }
+            };
+            let mut object = Object::new();
+            object.insert("adapter_id", adapter_id);
+            object.insert("retried", retried == RetryResult::Begins);
+            object.insert("state", state);
+            Ok(reply::json(status, &object.into()))
         })
         .await
 }
@@ -27,6 +80,9 @@ pub(super) async fn list(context: Context) -> Result<Response, Problem> {
 fn find(context: &Context) -> Result<Adapter, Problem> {
     let adapter_id = context.param("adapter_id");
     let registry = context.service.router().registry();
+    if let Some(unavailable) = registry.unavailability(adapter_id) {
+        return Err(Problem::unavailable(&unavailable));
+    }
     registry.get(adapter_id).cloned().map_err(|error| {
         Problem::new(StatusCode::NOT_FOUND, error.code(), error.to_string()).hint(error.hint())
     })
@@ -34,6 +90,10 @@ fn find(context: &Context) -> Result<Adapter, Problem> {
 
 /// Tells what is known of an adapter.
 pub(super) async fn show(context: Context) -> Result<Response, Problem> {
+    if let Some(unready) = unready(&context)? {
+        let object = unready.to_json(context.bearer.may(Scope::Admin));
+        return Ok(reply::json(StatusCode::OK, &object.into()));
+    }
     let adapter = find(&context)?;
     let mut capabilities: Vec<&str> =
         adapter.capabilities().iter().map(|capability| capability.name()).collect();
@@ -54,6 +114,12 @@ pub(super) async fn show(context: Context) -> Result<Response, Problem> {
 
 /// Tells how an adapter does.
 pub(super) async fn health(context: Context) -> Result<Response, Problem> {
+    if let Some(unready) = unready(&context)? {
+        let mut object = Object::new();
+        object.insert("adapter_id", unready.adapter_id.as_str());
+        object.insert("status", unready.state());
+        return Ok(reply::json(StatusCode::OK, &object.into()));
+    }
     let adapter = find(&context)?;
     let slots = context.service.router().slots(adapter.adapter_id());
     let mut object = Object::new();

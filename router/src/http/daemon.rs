@@ -10,10 +10,16 @@ use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
 use crate::access::{Bearer, Scope};
+use crate::app::AdapterCounts;
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
+use crate::service::LoadPhase;
 use crate::store::{Displacement, Rescue};
+
+/// The remedy while adapters are being loaded.
+const LOADING_HINT: &str =
+    "ask again later: every adapter is ready or failed within workers.load_timeout_ms";
 
 /// Says that the process answers.
 pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
@@ -22,17 +28,34 @@ pub(super) async fn healthz(_: Context) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &answer.into()))
 }
 
-/// Says whether runs should be sent here.
+/// Says whether runs should be sent here, and how many adapters there are in each state.
 pub(super) async fn readyz(context: Context) -> Result<Response, Problem> {
+    let counts = counts(context.service.app().adapter_counts());
     match context.service.unready() {
         None => {
             let mut answer = Object::new();
             answer.insert("status", "ready");
+            answer.insert("adapters", counts);
             Ok(reply::json(StatusCode::OK, &answer.into()))
         }
         Some("draining") => Err(Problem::draining()),
-        Some(why) => Err(not_ready(why)),
+        Some(why) => {
+            let problem = not_ready(why).with("adapters", counts);
+            Err(match context.service.load_phase() {
+                LoadPhase::Loading => problem.hint(LOADING_HINT),
+                LoadPhase::Over | LoadPhase::Broken => problem,
+            })
+        }
     }
+}
+
+fn counts(counts: AdapterCounts) -> Object {
+    let AdapterCounts { loading, ready, failed } = counts;
+    let mut object = Object::new();
+    object.insert("loading", loading);
+    object.insert("ready", ready);
+    object.insert("failed", failed);
+    object
 }
 
 fn not_ready(why: &str) -> Problem {
@@ -70,6 +93,14 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             answer.insert("connections", gauges.connections);
             answer.insert("streams", gauges.streams);
             answer.insert("adapters", gauges.adapters);
+            answer.insert("adapter_states", counts(service.app().adapter_counts()));
+            let detailed = context.bearer.may(Scope::Admin);
+            let failed = service.app().unready_adapters()?.into_iter();
+            let failed = failed.filter(|one| one.failure.is_some() && !one.needs_config());
+            let failed: Vec<Value> = failed.map(|one| one.to_json(detailed).into()).collect();
+            if !failed.is_empty() {
+                answer.insert("failed_adapters", failed);
+            }
             answer.insert("tools", context.standing.tools.iter().count());
             if let Some(displacement) = service.store().displacement() {
                 answer.insert("store", displaced(&displacement, context.bearer.may(Scope::Admin)));
@@ -193,6 +224,16 @@ pub(super) async fn reload(context: Context) -> Result<Response, Problem> {
             answer.insert("replaced", list(&reloaded.changes.replaced));
             answer.insert("kept", list(&reloaded.changes.kept));
             answer.insert("needs_restart", list(&reloaded.later));
+            let failed = reloaded.changes.failed.iter().map(|failure| {
+                let mut object = Object::new();
+                object.insert("adapter_id", failure.adapter_id.as_str());
+                failure.add_to(&mut object, true);
+                Value::Object(object)
+            });
+            let failed: Vec<Value> = failed.collect();
+            if !failed.is_empty() {
+                answer.insert("failed", failed);
+            }
             Ok(reply::json(StatusCode::OK, &answer.into()))
         })
         .await

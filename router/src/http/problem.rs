@@ -10,6 +10,7 @@ use crate::access::Denial;
 use crate::budget::Shortage;
 use crate::json::{self, Object, Value};
 use crate::offload;
+use crate::registry::Unavailability;
 use crate::router::{Error as RouterError, Refusal, ShareRefusal};
 use crate::secret::Secrets;
 use crate::service::StreamRefusal;
@@ -19,8 +20,11 @@ use crate::{app, code, request, service};
 /// The media type of problems.
 pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 
+/// After so long, somebody may have loaded an adapter that failed.
+const FAILED_RETRY: Duration = Duration::from_secs(60);
+
 /// Refusals that are counted and not recorded: they say nothing about who asked.
-const REFUSALS: [&str; 8] = [
+const REFUSALS: [&str; 9] = [
     "BODY_TOO_LARGE",
     "JSON_TOO_LARGE",
     "JSON_TOO_MANY_VALUES",
@@ -29,6 +33,7 @@ const REFUSALS: [&str; 8] = [
     "MEMORY_SHARE_USED",
     "ROUTER_BUSY",
     "DRAINING",
+    Unavailability::CODE,
 ];
 
 /// Why there is no answer.
@@ -85,6 +90,20 @@ impl Problem {
     pub(super) fn share_used(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "MEMORY_SHARE_USED", detail)
             .retry_after(Duration::from_secs(1))
+    }
+
+    /// Reports an adapter that is being loaded, or failed to load.
+    pub(super) fn unavailable(unavailable: &Unavailability) -> Self {
+        let problem = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Unavailability::CODE,
+            unavailable.to_string(),
+        );
+        let problem = problem.hint(unavailable.hint());
+        match unavailable.is_loading() {
+            true => problem.retry_after(Duration::from_secs(1)),
+            false => problem.retry_after(FAILED_RETRY),
+        }
     }
 
     /// Says that nothing new is taken.
@@ -307,9 +326,8 @@ fn status_of(error: &app::Error) -> StatusCode {
             Refusal::ReasonTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         },
         app::Error::Router(RouterError::Share(_)) => StatusCode::TOO_MANY_REQUESTS,
-        app::Error::Router(RouterError::Busy { .. }) | app::Error::Overloaded(_) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        app::Error::Router(RouterError::Busy { .. } | RouterError::Loading(_))
+        | app::Error::Overloaded(_) => StatusCode::SERVICE_UNAVAILABLE,
         app::Error::Router(RouterError::Bug { .. }) => StatusCode::BAD_GATEWAY,
         app::Error::Store(error) | app::Error::Router(RouterError::Store(error))
             if error.is_passing() =>

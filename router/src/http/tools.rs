@@ -90,6 +90,9 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
         return own(context, operation).await;
     }
     let Some(spec) = context.standing.tools.get(&name).cloned() else {
+        if let Some(unavailable) = context.service.router().registry().tool_unavailability(&name) {
+            return Err(Problem::unavailable(&unavailable));
+        }
         let known = context.standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
             .map(|known| (crate::near::likeness(&name, known), known))

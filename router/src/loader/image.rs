@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
@@ -221,6 +222,9 @@ fn copy_path(cache_dir: &Path, digest: Digest) -> PathBuf {
     cache_dir.join("libraries").join(format!("{digest}.so"))
 }
 
+/// One thread makes copies at a time.
+static COPYING: Mutex<()> = Mutex::new(());
+
 /// The bytes of a library and their digest.
 struct Bytes {
     bytes: Vec<u8>,
@@ -233,6 +237,11 @@ impl Bytes {
         let path = copy_path(cache_dir, self.digest);
         let directory = path.parent().unwrap_or(cache_dir);
         private_directory(directory)?;
+        if self.is_copied_to(&path)? {
+            return Ok(path);
+        }
+        // Another copy in its place would be another file for a child that is about to open this one.
+        let _one = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_copied_to(&path)? {
             return Ok(path);
         }
@@ -278,6 +287,22 @@ fn kind_of(metadata: &fs::Metadata) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn concurrent_loads_share_one_copy() {
+        let cache = tempfile::tempdir().unwrap();
+        let cache = cache.path().join("made");
+        private_directory(&cache).unwrap();
+        let image = image(&vec![7; 1 << 20]);
+        let libraries = LibraryCache::new(&cache, u64::MAX);
+        let inodes: std::collections::BTreeSet<u64> = std::thread::scope(|scope| {
+            let copy =
+                || fs::metadata(image.private_copy(&cache, &libraries).unwrap()).unwrap().ino();
+            let copies: Vec<_> = (0..16).map(|_| scope.spawn(copy)).collect();
+            copies.into_iter().map(|copy| copy.join().unwrap()).collect()
+        });
+        assert_eq!(inodes.len(), 1);
+    }
 
     fn image(bytes: &[u8]) -> Bytes {
         Bytes { bytes: bytes.to_vec(), digest: Digest::of(bytes) }

@@ -177,7 +177,9 @@ impl Loader {
             directory: surroundings.directory.clone(),
             job: serde_json::to_vec(&job).map_err(|error| unusable(&error.into()))?,
         };
-        dry_run::run(&recipe, limit, observed.as_ref()).map_err(|error| unusable(&error))
+        let place = self.trial_place(opened)?;
+        dry_run::run(&recipe, place.limit(limit), observed.as_ref())
+            .map_err(|error| unusable(&error))
     }
 
     /// Returns the bounds of a trial: those of a worker without whatever changes something, or, for a library that is to

@@ -69,7 +69,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     };
     let label = opened.label();
     let start_timeout = loader.placement.start_timeout;
-    let start = move || start(&recipe, start_timeout, &grants, &label);
+    let start = move |limit| start(&recipe, limit, &grants, &label);
     let (first, description, confined) = match known {
         Some((description, confined)) => (None, description, confined),
         None => {
@@ -83,7 +83,9 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
             {
                 return Err(failed.error);
             }
-            let started = start().map_err(|error| unusable(&error))?;
+            let place = loader.trial_place(&opened)?;
+            let started = start(place.limit(start_timeout)).map_err(|error| unusable(&error))?;
+            drop(place);
             if let Err(Failed { halt: Halt::Unconfined { missing }, .. }) = &started
                 && let Some(stand_in) = stand_in(loader, &opened, missing)
             {
@@ -115,7 +117,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let manifest = opened.view.clone();
     let makeup = makeup(loader, &adapter_id, {
         let known_confined = confined.clone();
-        move || check_started(start(), &opened, &description, Some(&known_confined))
+        move || check_started(start(start_timeout), &opened, &description, Some(&known_confined))
     });
     let team = Team::new(makeup, first);
     let adapter = Adapter::of_team(&factory_ref, admitted, team, digest, confined, simulation);

@@ -13,6 +13,7 @@ use super::call::{Calling, Came, Following, Wait, key_of};
 use super::{Asker, Handler, own, refused, refused_with};
 use crate::access::Scope;
 use crate::json::Object;
+use crate::registry::Unavailability;
 use crate::service::Standing;
 use crate::toolspec::ToolSpec;
 
@@ -121,6 +122,11 @@ impl Handler {
     }
 
     fn unknown_tool(&self, asker: &Asker, name: &str, standing: &Standing) -> ErrorData {
+        let shown: String = name.chars().take(128).collect();
+        if let Some(unavailable) = self.service().router().registry().tool_unavailability(&shown) {
+            let (code, hint) = (Unavailability::CODE, unavailable.hint());
+            return refused_with(super::REFUSED, code, unavailable.to_string(), hint);
+        }
         self.service().astray("UNKNOWN_TOOL", "tools/call", &asker.bearer.caller.name);
         let known = standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
@@ -137,7 +143,6 @@ impl Handler {
             Some((_, meant)) => format!("did you mean {meant}?"),
             None => "tools/list tells what there is".to_owned(),
         };
-        let shown: String = name.chars().take(128).collect();
         let message = format!("Unknown tool: {shown}");
         refused_with(ErrorCode::INVALID_PARAMS, "UNKNOWN_TOOL", message, &hint)
     }

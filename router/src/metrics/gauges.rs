@@ -31,6 +31,10 @@ pub struct Gauges {
     pub mcp_sessions: u64,
     /// Adapters that are loaded.
     pub adapters: u64,
+    /// Adapters that are being loaded.
+    pub adapters_loading: u64,
+    /// Adapters that failed to load.
+    pub adapters_failed: u64,
     /// How the adapters do that have workers.
     pub of_workers: Vec<WorkerGauges>,
     /// Errors of each adapter whose codes it did not declare.
@@ -75,6 +79,8 @@ impl Gauges {
         add(&mut registry, "nexus_router_memory_limit_bytes", None, self.memory_limit);
         add(&mut registry, "nexus_router_mcp_sessions", None, self.mcp_sessions);
         add(&mut registry, "nexus_router_adapters", None, self.adapters);
+        add(&mut registry, "nexus_router_adapters_loading", None, self.adapters_loading);
+        add(&mut registry, "nexus_router_adapters_failed", None, self.adapters_failed);
         self.add_workers(&mut registry);
         add(&mut registry, "nexus_router_ready", None, u64::from(self.ready));
         add(&mut registry, "nexus_router_draining", None, u64::from(self.draining));

@@ -140,6 +140,8 @@ pub const METRICS: &[Metric] = &[
     row("nexus_router_memory_limit_bytes", "gauge", &[], "The memory budget"),
     row("nexus_router_mcp_sessions", "gauge", &[], "Sessions of MCP clients that are open now"),
     row("nexus_router_adapters", "gauge", &[], "Adapters that are loaded"),
+    row("nexus_router_adapters_loading", "gauge", &[], "Adapters that are being loaded"),
+    row("nexus_router_adapters_failed", "gauge", &[], "Adapters that failed to load"),
     row(
         "nexus_router_adapter_workers",
         "gauge",

@@ -6,7 +6,8 @@ use crate::caller::Caller;
 use crate::clock::Timestamp;
 use crate::dispatch::Surroundings;
 use crate::outcome::Recorded;
-use crate::request::{Mode, Request};
+use crate::registry::{Registry, Unavailability};
+use crate::request::{Mode, Request, Step};
 use crate::share::{self, ShareRefusal};
 use crate::store::{self, Orphan};
 
@@ -48,6 +49,30 @@ impl Router {
 /// Returns the caller of a run whose process is gone, if the record has one.
 pub(super) fn caller_of(orphan: &Orphan) -> Option<Caller> {
     Recorded::read(&orphan.log).caller.as_ref().and_then(Caller::read)
+}
+
+/// Refuses a run of which an adapter is still being loaded, before anything is recorded: the same request may succeed
+/// a moment later, also under its idempotency key.
+pub(super) fn refuse_loading(registry: &Registry, request: &Request) -> Result<(), Error> {
+    if !registry.is_loading() {
+        return Ok(());
+    }
+    let whole = request.dispatch().adapter_id();
+    let of_step = |step: &Step| match step.dispatch().adapter_id().or(whole) {
+        Some(adapter_id) => registry.unavailability(adapter_id),
+        None => registry
+            .unaddressed_unavailability(step.tool())
+            .or_else(|| registry.unavailability(registry.default_adapter_id())),
+    };
+    let mut steps = request.plan().iter().filter_map(of_step);
+    let found = match request.plan() {
+        [] => registry.unavailability(whole.unwrap_or(registry.default_adapter_id())),
+        _ => steps.find(Unavailability::is_loading),
+    };
+    match found.filter(Unavailability::is_loading) {
+        Some(unavailable) => Err(Error::Loading(unavailable)),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a run whose first call would find the queue share of its token in use, before anything is recorded.

@@ -7,6 +7,7 @@ use crate::budget::Shortage;
 use crate::config::MISPLACED_HINT;
 use crate::json::Object;
 use crate::outcome::Outcome;
+use crate::registry::Unavailability;
 use crate::share::ShareRefusal;
 use crate::{registry, request, store};
 
@@ -71,6 +72,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// An adapter of the plan is still being loaded. Nothing was recorded.
+    #[error(transparent)]
+    Loading(Unavailability),
     /// The token of the caller uses its whole share.
     #[error(transparent)]
     Share(#[from] ShareRefusal),
@@ -105,6 +109,7 @@ impl Error {
             Self::Bug { code, .. } => code,
             Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
             Self::Busy { .. } => "ROUTER_BUSY",
+            Self::Loading(_) => Unavailability::CODE,
             Self::Share(refusal) => refusal.code(),
             Self::Memory(shortage) => shortage.code(),
             Self::Refused(refusal) => refusal.code(),
@@ -162,6 +167,7 @@ impl Error {
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } | Self::Memory(_) => "send the request again later".to_owned(),
+            Self::Loading(unavailable) => unavailable.hint().to_owned(),
             Self::Share(refusal) => refusal.hint().to_owned(),
             Self::Refused(refusal) => refusal.hint().to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),

@@ -10,6 +10,8 @@ use super::{Error, Inner};
 
 /// After so long it is looked again, whatever is due: another process may have asked, or the clock been set.
 const LOOK: Duration = Duration::from_secs(60);
+/// How long to wait while adapters are being loaded.
+const LOADING: Duration = Duration::from_millis(500);
 /// How long to wait after the store failed.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -53,6 +55,10 @@ async fn watch(inner: Weak<Inner>, asked: Arc<Notify>) {
 
 /// Lets expire what is due, and returns how long nothing else is.
 async fn look(inner: &Arc<Inner>) -> Result<Duration, Error> {
+    // A run whose approval expires goes on, and its adapter may not be there yet.
+    if inner.around().registry.is_loading() {
+        return Ok(LOADING);
+    }
     inner.expire_due().await?;
     let now = inner.clock.now();
     inner.ask(move |store| store.remove_expired_answers(now)).await?;

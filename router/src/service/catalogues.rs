@@ -113,7 +113,7 @@ impl Service {
     }
 
     /// Records the offers that are different, under the same configuration.
-    fn record_offers(&self, cause: &'static str, standing: &Standing) {
+    pub(super) fn record_offers(&self, cause: &'static str, standing: &Standing) {
         let config = self.inner.app.config();
         self.record_permissions((cause, None), (&config, &self.standing()), (&config, standing));
     }

@@ -51,8 +51,17 @@ impl Service {
                 payload.insert("removed", list(&changes.removed));
                 payload.insert("replaced", list(&changes.replaced));
                 payload.insert("kept", changes.kept.len());
+                if !changes.failed.is_empty() {
+                    let failed = changes.failed.iter().map(|one| one.adapter_id.clone());
+                    payload.insert("failed", list(&failed.collect::<Vec<_>>()));
+                }
                 payload.insert("needs_restart", list(later));
-                tracing::info!(?changes, needs_restart = ?later, "the configuration was reloaded");
+                let Changes { added, removed, replaced, kept, .. } = changes;
+                let failed = changes.failed.len();
+                tracing::info!(
+                    ?added, ?removed, ?replaced, ?kept, failed, needs_restart = ?later,
+                    "the configuration was reloaded"
+                );
                 self.metrics().reload("ok");
                 "config.reloaded"
             }
@@ -86,7 +95,10 @@ impl Service {
         let prepared = self.inner.app.prepare(config)?;
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
         let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
+        let failures = prepared.new_failures();
         let changes = self.inner.app.put_in_force(prepared)?;
+        self.record_failures(&failures);
+        self.look_for_adapters();
         let after = self.inner.app.config();
         self.record_permissions(cause, (&before, &self.standing()), (&after, &standing));
         // Another law may show other things to the same caller.

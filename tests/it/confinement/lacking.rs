@@ -167,7 +167,7 @@ fn without_notices_a_grant_holds_for_its_port_if_that_is_accepted() {
 }
 
 #[test]
-fn an_adapter_of_a_configuration_does_not_start_where_the_kernel_cannot_confine_it() {
+fn configured_adapter_fails_where_the_kernel_cannot_confine_it() {
     let world = World::new();
     let run = |more: &str| {
         let config = format!("[[adapters]]\nref = 'escape_adapters:escapes'\n{more}");
@@ -186,8 +186,10 @@ fn an_adapter_of_a_configuration_does_not_start_where_the_kernel_cannot_confine_
         Run(without_landlock(ENOSYS, || command.output().unwrap()))
     };
     let refused = run("");
-    assert_eq!(refused.code(), 2, "{}", refused.stderr());
-    assert!(refused.stderr().contains("SANDBOX_UNAVAILABLE"), "{}", refused.stderr());
+    assert_eq!(refused.code(), 1, "{}", refused.stderr());
+    let error = refused.json()["error"].clone();
+    assert_eq!(error["code"], "ADAPTER_UNAVAILABLE", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("SANDBOX_UNAVAILABLE"), "{error}");
     assert!(refused.stderr().contains("the kernel lacks landlock"), "{}", refused.stderr());
     let accepted = run("[workers]\naccept_missing = ['landlock']\n");
     assert_eq!(accepted.code(), 0, "{}", accepted.stderr());

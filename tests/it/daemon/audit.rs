@@ -92,6 +92,8 @@ fn what_is_recorded_is_what_the_table_says() {
                  [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n";
     let changing = "[[adapters]]\nref = \"conformance_adapter:create_adapter\"\n\
                     [adapters.offer]\ntools = [\"test_trigger_*\"]\n";
+    let failing_one = "[[adapters]]\nid = \"fails\"\nref = \"bad_adapters:factory_segfaults\"\n";
+    let changing = format!("{changing}{failing_one}");
     let stage = Stage::new(&format!("{ADAPTERS}{FRAGILE}{changing}{rules}"));
     let cache = stage.path("cache");
     std::fs::create_dir(&cache).unwrap();
@@ -104,6 +106,11 @@ fn what_is_recorded_is_what_the_table_says() {
         assert_eq!(failing(&daemon, "breaks"), "ADAPTER_CRASHED");
     }
     daemon.audited(|event| event["kind"] == "adapter.quarantined");
+    assert_eq!(daemon.ask("POST", "/v1/adapters/fails/retry").send().status, 202);
+    daemon.audited(|event| event["kind"] == "adapter.retried");
+    until("the second failure", || {
+        (daemon.get("/v1/adapters/fails").ok()["state"] == "failed").then_some(())
+    });
     assert_eq!(daemon.ask("POST", "/v1/adapters/breaks/release").ok()["released"], true);
     let run_id = daemon.post("/v1/runs", &plan("echo", "shop", "buy")).send().run_id();
     let bundle = daemon.get(&format!("/v1/runs/{run_id}/bundle")).send().body;

@@ -122,7 +122,7 @@ fn an_instance_that_crashes_when_it_is_dropped_does_so_when_nobody_needs_it() {
 const HUNG: &str = "did not answer within 0.5s";
 
 #[test]
-fn a_daemon_does_not_start_with_what_cannot_be_loaded() {
+fn required_adapters_that_cannot_be_loaded_end_the_start() {
     for (function, says) in [
         ("factory_segfaults", "SIGSEGV (signal 11) in its factory"),
         ("factory_exits_0", "exit code 0 in its factory"),
@@ -137,7 +137,7 @@ fn a_daemon_does_not_start_with_what_cannot_be_loaded() {
         let time = if says == HUNG { 500 } else { 30_000 };
         let entry = entry(function, "");
         let workers = format!("[workers]\nstart_timeout_ms = {time}\n");
-        let stage = Stage::bare(&format!("{ECHO}{entry}{workers}"));
+        let stage = Stage::bare(&format!("require_all = true\n{ECHO}{entry}{workers}"));
         let run = stage.refused(&["--listen", "127.0.0.1:0", "--data-dir", "data"]);
         let (code, error) = (run.code(), run.stderr());
         assert!(code != 0 && error.contains(says), "{function}: {code} {error}");

@@ -124,6 +124,7 @@ fn answers_are_what_the_document_says() {
         ("GET", "/v1/adapters/{adapter_id}", "echo", Value::Null),
         ("GET", "/v1/adapters/{adapter_id}/health", "echo", Value::Null),
         ("POST", "/v1/adapters/{adapter_id}/release", "echo", Value::Null),
+        ("POST", "/v1/adapters/{adapter_id}/retry", "echo", Value::Null),
         ("GET", "/v1/tools", "", Value::Null),
         ("GET", "/v1/codes/{code}", "TIMEOUT", Value::Null),
         ("GET", "/v1/log", "", Value::Null),

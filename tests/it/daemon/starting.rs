@@ -38,12 +38,6 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
         ("[server]\nconections = 1\n", "CONFIG_FILE_INVALID", "connections"),
         ("[server]\nconnections = 'x'\n", "CONFIG_FILE_INVALID", "line 2"),
         ("[server\n", "CONFIG_FILE_INVALID", "router.toml"),
-        ("[[adapters]]\nref = 'no_such_library:x'\n", "LIBRARY_NOT_FOUND", "no_such_library"),
-        (
-            "[[adapters]]\nref = 'bad_adapters:no_such_factory'\n",
-            "FACTORY_NOT_FOUND",
-            "no_such_factory",
-        ),
         (
             "[[tools]]\nname = 'x'\ndescription = 'x'\nadapter = 'nobody'\nmethod = 'm'\n",
             "UNKNOWN_ADAPTER",
@@ -61,6 +55,21 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
     assert_refused(&stage, &LISTEN, "TLS_FILES_INVALID", &["bad"]);
     let run = Stage::bare("").refused(&["--listen", "nonsense"]);
     assert!(run.code() == 2 && run.stderr().contains("HOST:PORT"), "{}", run.stderr());
+}
+
+#[test]
+fn required_adapters_that_are_not_there_end_the_start() {
+    for (entry, code, said) in [
+        ("ref = 'no_such_library:x'", "LIBRARY_NOT_FOUND", "no_such_library"),
+        ("ref = 'bad_adapters:no_such_factory'", "FACTORY_NOT_FOUND", "no_such_factory"),
+    ] {
+        let stage = Stage::bare(&format!("require_all = true\n[[adapters]]\n{entry}\n"));
+        let run = stage.refused(&LISTEN);
+        let told = run.stderr();
+        assert_eq!(run.code(), 2, "{told}");
+        assert!(told.contains(&format!("error[{code}]: ")) && told.contains(said), "{told}");
+        assert!(told.contains("hint: "), "{told}");
+    }
 }
 
 #[test]

@@ -147,6 +147,22 @@ impl Stage {
         self.start_by(command, arguments)
     }
 
+    /// Starts the daemon, and returns as soon as it answers, while it loads its adapters.
+    pub fn start_loading(self) -> Daemon {
+        let mut daemon = self.spawn(&[]);
+        daemon.address = until("the address in the log", || {
+            let log = daemon.stderr();
+            let (url, _) = log.split_once("answers at http://")?.1.split_once(';')?;
+            Some(url.parse().unwrap())
+        });
+        daemon
+    }
+
+    fn spawn(self, arguments: &[&str]) -> Daemon {
+        let command = self.program();
+        self.spawn_by(command, arguments).0
+    }
+
     /// Starts the daemon with a signal ignored, as a careless parent may.
     pub fn start_ignoring(self, signal: &str) -> Daemon {
         let mut command = Command::new("env");
@@ -178,7 +194,11 @@ impl Stage {
         self.start_by(command, &[])
     }
 
-    fn start_by(self, mut command: Command, arguments: &[&str]) -> Daemon {
+    fn spawn_by(
+        self,
+        mut command: Command,
+        arguments: &[&str],
+    ) -> (Daemon, mpsc::Receiver<String>) {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
         command.args(["serve", "--data-dir", "data"]).args(arguments);
         if self.path("router.toml").exists() {
@@ -198,8 +218,12 @@ impl Stage {
                 drop(tell.send(line));
             }
         });
-        let mut daemon =
-            Daemon { address: SocketAddr::from(([127, 0, 0, 1], 0)), process, stage: self };
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        (Daemon { address, process, stage: self }, told)
+    }
+
+    fn start_by(self, command: Command, arguments: &[&str]) -> Daemon {
+        let (mut daemon, told) = self.spawn_by(command, arguments);
         let url = loop {
             let Ok(line) = told.recv_timeout(PATIENCE) else {
                 panic!("the daemon did not start: {}", daemon.stderr());

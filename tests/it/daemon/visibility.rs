@@ -56,6 +56,7 @@ const CLASSES: &[(&str, Shows)] = &[
     ("showAdapter", Shows::Counts),
     ("adapterHealth", Shows::Counts),
     ("releaseAdapter", Shows::Admin),
+    ("retryAdapter", Shows::Admin),
     ("validateAdapter", Shows::Admin),
     ("inspectAdapter", Shows::Admin),
     ("listTools", Shows::Nothing),

@@ -21,7 +21,10 @@ fn bad_configuration_changes_nothing_and_says_why() {
     let bad = [
         ("[log\n".to_owned(), "CONFIG_FILE_INVALID"),
         (format!("zzz = 1\n{base}"), "CONFIG_FILE_INVALID"),
-        (format!("{base}[[adapters]]\nref = \"nobody:nothing\"\n"), "LIBRARY_NOT_FOUND"),
+        (
+            format!("require_all = true\n{base}[[adapters]]\nref = \"nobody:nothing\"\n"),
+            "LIBRARY_NOT_FOUND",
+        ),
         (format!("{base}{}", home.fake("held", "note = 1")), "ADAPTER_ALREADY_REGISTERED"),
         (format!("{base}[secrets]\nA = \"env:NOBODY_SET_THIS\"\n"), "SECRET_UNUSABLE"),
         (format!("{base}[secrets]\nA = \"file:nothing\"\n"), "SECRET_UNUSABLE"),
@@ -167,7 +170,7 @@ fn secrets_are_told_by_nobody_over_a_reload() {
     let go = home.path("go-held");
     let config = |file: &str, more: &str| {
         format!(
-            "[secrets]\nA = \"file:{file}\"\n[[adapters]]\nid = \"held\"\n\
+            "require_all = true\n[secrets]\nA = \"file:{file}\"\n[[adapters]]\nid = \"held\"\n\
              ref = \"probe_adapters:fake\"\nisolation = \"inline\"\n[adapters.config]\ntraces = \"{}\"\n\
              password = {{ \"$secret\" = \"A\" }}\nresponses = [{{ tool = \"t\", method = \"hold\", \
              behaviour.wait_for = {{ file = \"{}\", tell = {{ \"$secret\" = \"A\" }} }} }}]\n{more}\n",

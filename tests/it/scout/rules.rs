@@ -197,7 +197,8 @@ fn sources_that_cannot_be_are_refused_before_anything_serves() {
         ),
     ] {
         assert!(config.contains(from), "{from}");
-        let refused = Stage::bare(&config.replace(from, to)).refused(&["--data-dir", "data"]);
+        let config = format!("require_all = true\n{}", config.replace(from, to));
+        let refused = Stage::bare(&config).refused(&["--data-dir", "data"]);
         assert!(refused.stderr().contains(told), "{told}: {}", refused.stderr());
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn list(app: &App, request: Value) -> Result<Value, Error> {
         names.sort_unstable();
         names
     };
-    let listed: Vec<Value> = registry
+    let mut listed: Vec<Value> = registry
         .adapters()
         .map(|adapter| (adapter, names(adapter)))
         .filter(|(_, names)| wanted.is_none_or(|wanted| names.contains(&wanted)))
@@ -28,6 +28,10 @@ pub(super) fn list(app: &App, request: Value) -> Result<Value, Error> {
             Value::Object(object)
         })
         .collect();
+    if wanted.is_none() {
+        let unready = app.unready_adapters()?.into_iter().filter(|one| !one.needs_config());
+        listed.extend(unready.map(|one| Value::Object(one.to_json(true))));
+    }
     let mut response = Object::new();
     response.insert("total", listed.len());
     response.insert("adapters", listed);

@@ -77,6 +77,9 @@ impl Running {
         for line in columns(&rows) {
             output.line(&line)?;
         }
+        for line in adapters.iter().flat_map(failure) {
+            output.line(&line)?;
+        }
         Ok(Answer::Yes)
     }
 
@@ -93,8 +96,8 @@ impl Running {
 
 /// Which adapter, and whose.
 #[derive(clap::Args)]
-pub(in crate::cli) struct Release {
-    /// The id of the adapter.
+pub(in crate::cli) struct RunningAdapter {
+    /// The id of the adapter, as `adapter list --running` shows it.
     #[arg(value_name = "ID")]
     adapter_id: String,
     /// The daemon's configuration file.
@@ -114,29 +117,72 @@ pub(in crate::cli) struct Release {
     format: Format,
 }
 
-/// Lets an adapter of a daemon out of quarantine. The answer is no if it was not in it.
-pub(super) fn release(arguments: &Release, environment: &Environment) -> Result<Answer, Error> {
-    let Release { adapter_id, config_file, url, token_file, ca, format } = arguments;
-    let (url, token_file, ca) = (url.clone(), token_file.clone(), ca.clone());
-    let running = Running { running: true, url, token_file, ca };
-    let daemon = running.daemon(config_file.as_deref(), environment)?;
-    let path = format!("{PATH}/{}/release", encoded(adapter_id));
-    let (status, body) = daemon.post(&path, MAX_ANSWER)?;
-    let released = match (status, body.get("released"), body.get("code")) {
-        (200, Some(Value::Bool(released)), _) => *released,
-        (400.., _, Some(Value::String(code))) => {
-            return Err(refused(&daemon, (code, "admin"), &body));
+impl RunningAdapter {
+    /// Asks the daemon to do something with the adapter. Returns what it answers, and the member of that which says
+    /// whether it did.
+    fn post(
+        &self,
+        (verb, done): (&str, &str),
+        environment: &Environment,
+    ) -> Result<(Value, bool), Error> {
+        let Self { adapter_id, config_file, url, token_file, ca, .. } = self;
+        let (url, token_file, ca) = (url.clone(), token_file.clone(), ca.clone());
+        let running = Running { running: true, url, token_file, ca };
+        let daemon = running.daemon(config_file.as_deref(), environment)?;
+        let path = format!("{PATH}/{}/{verb}", encoded(adapter_id));
+        let (status, body) = daemon.post(&path, MAX_ANSWER)?;
+        match (status, body.get(done), body.get("code")) {
+            (200 | 202, Some(Value::Bool(done)), _) => {
+                let done = *done;
+                Ok((body, done))
+            }
+            (400.., _, Some(Value::String(code))) => Err(refused(&daemon, (code, "admin"), &body)),
+            _ => Err(daemon.stranger(&path, status)),
         }
-        _ => return Err(daemon.stranger(&path, status)),
-    };
+    }
+}
+
+/// Lets an adapter of a daemon out of quarantine. The answer is no if it was not in it.
+pub(super) fn release(
+    arguments: &RunningAdapter,
+    environment: &Environment,
+) -> Result<Answer, Error> {
+    let (body, released) = arguments.post(("release", "released"), environment)?;
     let mut output = Output::new(environment);
-    let shown = visible(adapter_id);
-    match (format, released) {
+    let shown = visible(&arguments.adapter_id);
+    match (arguments.format, released) {
         (Format::Json, _) => output.value(&body)?,
         (_, true) => output.line(&format!("released: {shown}"))?,
         (_, false) => output.line(&format!("not in quarantine: {shown}"))?,
     }
     Ok(if released { Answer::Yes } else { Answer::No })
+}
+
+/// Has a daemon load an adapter again that failed. The answer is no if it had not failed.
+pub(super) fn retry(
+    arguments: &RunningAdapter,
+    environment: &Environment,
+) -> Result<Answer, Error> {
+    let (body, retried) = arguments.post(("retry", "retried"), environment)?;
+    let mut output = Output::new(environment);
+    let shown = visible(&arguments.adapter_id);
+    let state = body.get("state").and_then(Value::as_str).map(visible).unwrap_or_default();
+    match (arguments.format, retried) {
+        (Format::Json, _) => output.value(&body)?,
+        (_, true) => output.line(&format!("{state}: {shown}"))?,
+        (_, false) => output.line(&format!("not failed: {shown} is {state}"))?,
+    }
+    Ok(if retried { Answer::Yes } else { Answer::No })
+}
+
+/// Returns the lines about an adapter that failed to load: the message and the remedy.
+fn failure(adapter: &Value) -> Vec<String> {
+    let text = |key: &str| adapter.get(key).and_then(Value::as_str).map(visible);
+    let (Some(adapter_id), Some(message)) = (text("adapter_id"), text("message")) else {
+        return Vec::new();
+    };
+    let hint = text("hint").map(|hint| format!("  hint: {hint}"));
+    [format!("{adapter_id} failed: {message}")].into_iter().chain(hint).collect()
 }
 
 /// Returns the cells of an adapter. What the daemon does not say is a dash.
@@ -154,9 +200,11 @@ fn row(adapter: &Value) -> Vec<String> {
         }
         _ => "-".to_owned(),
     };
-    let state = match adapter.get("until").and_then(Value::as_str) {
-        Some(until) => format!("{} until {until}", cell("state")),
-        None => cell("state"),
+    let text = |key: &str| adapter.get(key).and_then(Value::as_str);
+    let state = match (text("until"), text("reason")) {
+        (Some(until), _) => format!("{} until {until}", cell("state")),
+        (None, Some(reason)) => format!("{}: {reason}", cell("state")),
+        (None, None) => cell("state"),
     };
     let cells = [
         cell("adapter_id"),
@@ -219,5 +267,16 @@ mod tests {
         assert!(bare[0].starts_with('a') && !bare[0].contains('\u{1b}'), "{bare:?}");
         assert_eq!(bare[1..], ["-"; 8]);
         assert_eq!(shown("1"), ["-"; 9]);
+    }
+
+    #[test]
+    fn failed_adapters_have_their_reason_and_remedy() {
+        let text = r#"{"adapter_id": "bad", "state": "failed", "reason": "LIBRARY_CRASHED",
+            "message": "it crashed", "hint": "do not load it"}"#;
+        let failed = parse(text.as_bytes(), Limits::REQUEST).unwrap();
+        assert_eq!(row(&failed)[4], "failed: LIBRARY_CRASHED");
+        assert_eq!(failure(&failed), ["bad failed: it crashed", "  hint: do not load it"]);
+        let ready = parse(br#"{"adapter_id": "good", "state": "ready"}"#, Limits::REQUEST).unwrap();
+        assert!(failure(&ready).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use super::super::Error;
 use super::super::output::{Output, columns};
 use super::super::timeline::{self, Bars};
-use crate::app::{PassedOver, Timeline};
+use crate::app::Timeline;
 use crate::config::Environment;
 use crate::python_text::visible;
 use crate::request::Request;
@@ -81,14 +81,18 @@ fn tell(
     let none = "  (none configured; see [[adapters]] and discover in router.toml)";
     let note = if ids == ["null"] { none } else { "" };
     row("adapters", format!("{}{note}", ids.join(", ")));
-    let (unconfigured, failed): (Vec<_>, Vec<_>) =
-        service.app().passed_over()?.into_iter().partition(|one| one.needs_config);
+    let unready = service.app().unready_adapters()?.into_iter();
+    let (unconfigured, failed): (Vec<_>, Vec<_>) = unready.partition(|one| one.needs_config());
     if !unconfigured.is_empty() {
         let names: Vec<String> = unconfigured.iter().map(|one| short(&one.factory_ref)).collect();
         row("", format!("with a configuration also {}", names.join(", ")));
     }
-    for PassedOver { factory_ref, why, .. } in &failed {
-        row("", format!("not {}: {}", visible(factory_ref), visible(why)));
+    for one in &failed {
+        let Some(failure) = &one.failure else { continue };
+        row(
+            "",
+            format!("not {}: {}", visible(&one.adapter_id), visible(&failure.error.to_string())),
+        );
     }
     row("store", service.app().db()?.display().to_string());
     if let Some(file) = service.config_file() {

@@ -15,6 +15,7 @@ pub(super) fn workers(section: &Section<'_>) -> Workers {
         processes: processes(section).unwrap_or(default.processes),
         memory: memory(section).unwrap_or(default.memory),
         start_timeout: section.milliseconds("start_timeout_ms").unwrap_or(default.start_timeout),
+        load_timeout: section.milliseconds("load_timeout_ms").unwrap_or(default.load_timeout),
         crashes: section.count("crashes").unwrap_or(default.crashes),
         crash_window: section.milliseconds("crash_window_ms").unwrap_or(default.crash_window),
         quarantine: section.milliseconds("quarantine_ms").unwrap_or(default.quarantine),
