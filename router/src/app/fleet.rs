@@ -317,16 +317,21 @@ impl Fleet {
         self.slots.iter().filter(discovered).filter_map(passed_over).collect()
     }
 
-    /// Lists the refs of the libraries of all adapters, each once.
+    /// Lists the refs of the libraries of all adapters, each once. While one is being loaded, nobody knows of which bytes it
+    /// is made, so it is not among them.
     pub(super) fn libraries(&self) -> Vec<&str> {
         let has_library = |slot: &&AdapterSlot| match &slot.state {
             SlotState::Failed(failure) => failure.digest.is_some() || slot.former.is_some(),
-            SlotState::Loading | SlotState::Ready(_) => true,
+            SlotState::Ready(_) => true,
+            SlotState::Loading => false,
         };
+        let loading = self.slots.iter().filter(|slot| slot.is_loading());
+        let loading: BTreeSet<&str> =
+            loading.map(|slot| slot.wanted.entry.factory_ref.as_str()).collect();
         let slots = self.slots.iter().filter(has_library);
         let refs = slots.map(|slot| slot.wanted.entry.factory_ref.as_str());
         let refs: BTreeSet<&str> = refs.filter(|one| !Adapter::is_built_in(one)).collect();
-        refs.into_iter().collect()
+        refs.difference(&loading).copied().collect()
     }
 
     /// Says whether a ref would be loaded from other bytes now.
@@ -449,6 +454,7 @@ pub(super) fn without(secrets: &Secrets, error: &AdapterLoadError) -> AdapterLoa
         Some(since) => scrubbed.remembered_since(since),
         None => scrubbed,
     };
+    let scrubbed = if error.is_untried() { scrubbed.untried() } else { scrubbed };
     match error.cause() {
         Some(cause) => scrubbed.caused_by(&cause.cause_type, secrets.scrub(&cause.text)),
         None => scrubbed,

@@ -11,16 +11,10 @@ use super::slot::{
     WantedAdapter,
 };
 use super::trials::TrialOutcome;
-use super::{App, Error, Prepared, Setup, plan, trials};
+use super::{App, Error, Prepared, plan, trials};
 use crate::config::ConfigFile;
 use crate::loader::{FactoryRef, Loader};
 use crate::secret::Secrets;
-
-/// Adapters on the adapter path, as they were found under one configuration.
-pub(crate) struct DiscoveredAdapters {
-    setup: Arc<Setup>,
-    slots: Vec<AdapterSlot>,
-}
 
 /// Answer to somebody who wants an adapter loaded again.
 pub(crate) enum RetryAnswer {
@@ -72,34 +66,14 @@ impl App {
         Ok(members.map(|member| member.adapter.adapter_id().to_owned()).collect())
     }
 
-    /// Lists the adapters on the adapter path, if that is still to be done.
-    pub(crate) fn discover(&self) -> Result<Option<DiscoveredAdapters>, Error> {
-        let (setup, fleet) = (self.setup(), self.fleet()?);
-        if !fleet.discovering {
+    /// Searches the adapter path if that is still to be done, and prepares a change that adds the adapters on it.
+    pub(crate) fn prepare_discovered(&self) -> Result<Option<Prepared>, Error> {
+        let (setup, before) = (self.setup(), self.fleet()?);
+        if !before.discovering {
             return Ok(None);
         }
         let loader = scrubbing(&setup.loader, &self.hidden);
-        let slots = plan::discover(&loader, Some(&fleet), &setup.config.workers);
-        Ok(Some(DiscoveredAdapters { setup, slots }))
-    }
-
-    /// Prepares a change that adds discovered adapters. None if the configuration changed since.
-    pub(crate) fn prepare_discovered(
-        &self,
-        discovered: DiscoveredAdapters,
-    ) -> Result<Option<Prepared>, Error> {
-        let DiscoveredAdapters { setup, mut slots } = discovered;
-        let before = self.fleet()?;
-        if !Arc::ptr_eq(&setup, &self.setup()) || !before.discovering {
-            return Ok(None);
-        }
-        // Somebody may have changed their states since.
-        for slot in &mut slots {
-            let mut same = before.slots.iter().filter(|one| one.wanted.is_same_load(&slot.wanted));
-            if let Some(known) = same.next().filter(|known| !known.is_loading()) {
-                *slot = known.clone();
-            }
-        }
+        let slots = plan::discover(&loader, Some(&before), &setup.config.workers);
         let (discovering, catalogs) = (false, FreshCatalogs::new());
         let parts = FleetParts { slots, discovering, catalogs, asks_all: false };
         self.prepare_parts(Arc::clone(&before.contracts), before, parts).map(Some)
@@ -223,7 +197,7 @@ pub(super) fn apply(
     secrets: &Secrets,
 ) -> FreshCatalogs {
     let mut catalogs = FreshCatalogs::new();
-    for TrialOutcome { wanted, result, catalog } in outcomes {
+    for TrialOutcome { wanted, result, digest, catalog } in outcomes {
         let mut loading = slots.iter_mut().filter(|slot| slot.is_loading());
         let Some(slot) = loading.find(|slot| slot.wanted.is_same_load(&wanted)) else { continue };
         match result {
@@ -232,7 +206,9 @@ pub(super) fn apply(
                 slot.set(SlotState::Ready(slot.wanted.member(adapter)));
             }
             Err(error) => {
-                let failure = slot.wanted.failure(loader, without(secrets, &error));
+                let error = without(secrets, &error);
+                let digest = digest.or_else(|| slot.wanted.digest(loader));
+                let failure = slot.wanted.failure(error, digest);
                 slot.set(SlotState::Failed(failure));
             }
         }

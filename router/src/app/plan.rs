@@ -166,7 +166,7 @@ fn unreadable(
     loader: &Loader,
     before: Option<&Fleet>,
 ) -> Vec<AdapterSlot> {
-    let failure = wanted.failure(loader, problem);
+    let failure = wanted.failure(problem, wanted.digest(loader));
     let module = format!("{}:", wanted.entry.factory_ref);
     let known = before.into_iter().flat_map(|before| &before.slots);
     let known = known.filter(|slot| {
@@ -201,7 +201,7 @@ pub(super) fn settle_ids(slots: &mut [AdapterSlot], loader: &Loader) {
             let error =
                 AdapterLoadError::new(&slot.wanted.entry.factory_ref, Reason::ConfigInvalid, why);
             let error = error.with_hint("list both in router.toml, each with an id of its own");
-            let failure = slot.wanted.failure(loader, error);
+            let failure = slot.wanted.failure(error, slot.wanted.digest(loader));
             let failure = LoadFailure { needs_config: false, ..(*failure).clone() };
             slot.set(SlotState::Failed(Arc::new(failure)));
         }

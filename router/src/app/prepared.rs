@@ -73,8 +73,11 @@ impl App {
     pub fn prepare(&self, config: ConfigFile) -> Result<Prepared, Error> {
         let before = self.fleet()?;
         let contracts = Arc::new(self.contracts_of(&config, Some(&before))?);
-        // What is loaded in the background already is not waited for.
-        let mode = if before.is_loading() { LoadMode::Later } else { LoadMode::Now };
+        // What is loaded in the background already is not waited for, unless its failure refuses the change.
+        let mode = match before.is_loading() && !config.require_all {
+            true => LoadMode::Later,
+            false => LoadMode::Now,
+        };
         let prepared = self.prepare_with(config, contracts, before, mode)?;
         self.refuse_failures(&prepared)?;
         Ok(prepared)

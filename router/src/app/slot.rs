@@ -145,13 +145,22 @@ impl WantedAdapter {
         Box::new(Member { entry, placement, config, adapter })
     }
 
-    /// Makes a failure of its load.
-    pub(super) fn failure(&self, loader: &Loader, error: AdapterLoadError) -> Arc<LoadFailure> {
+    /// Returns the digest of its library as it is now, if there is one that can be read.
+    pub(super) fn digest(&self, loader: &Loader) -> Option<Digest> {
+        loader.digest(&self.request()).ok().flatten()
+    }
+
+    /// Makes a failure of the load of a library.
+    pub(super) fn failure(
+        &self,
+        error: AdapterLoadError,
+        digest: Option<Digest>,
+    ) -> Arc<LoadFailure> {
         let discovered = self.origin == AdapterOrigin::Discovered;
         Arc::new(LoadFailure {
             adapter_id: self.shown_id(),
             needs_config: discovered && error.wants_other_config(),
-            digest: loader.digest(&self.request()).ok().flatten(),
+            digest,
             error: Arc::new(error),
         })
     }
@@ -241,7 +250,7 @@ impl LoadFailure {
             Reason::LibraryTimedOut,
             Reason::FactoryPanicked,
         ];
-        self.digest.is_some() && faults.contains(&self.error.reason())
+        self.digest.is_some() && !self.error.is_untried() && faults.contains(&self.error.reason())
     }
 
     /// Logs it with the remedy.

@@ -9,6 +9,7 @@ use nexus_router_sdk::{AdapterError, Catalog};
 
 use super::catalogues;
 use super::slot::WantedAdapter;
+use crate::digest::Digest;
 use crate::loader::{Adapter, AdapterLoadError, Loader, Reason, TrialPlaces};
 
 /// Threads that load adapters. Most of them wait for a child.
@@ -23,6 +24,8 @@ pub(super) type CatalogAnswer = Result<Catalog, AdapterError>;
 pub(crate) struct TrialOutcome {
     pub(super) wanted: WantedAdapter,
     pub(super) result: Result<Adapter, AdapterLoadError>,
+    /// The library before the trial, if it is known.
+    pub(super) digest: Option<Digest>,
     /// Its catalogue, if it has one.
     pub(super) catalog: Option<CatalogAnswer>,
 }
@@ -35,7 +38,7 @@ impl TrialOutcome {
 
     /// Makes the outcome of a trial that failed.
     const fn failed(wanted: WantedAdapter, error: AdapterLoadError) -> Self {
-        Self { wanted, result: Err(error), catalog: None }
+        Self { wanted, result: Err(error), digest: None, catalog: None }
     }
 
     /// Makes the outcome of a trial that did not end in time.
@@ -93,12 +96,14 @@ fn next(queue: &Mutex<VecDeque<WantedAdapter>>) -> Option<WantedAdapter> {
 }
 
 fn run(loader: &Loader, wanted: WantedAdapter) -> TrialOutcome {
+    // A library that is replaced while it is tried differs from this, and is tried again.
+    let digest = wanted.digest(loader);
     let result = wanted.load(loader);
     let catalog = match &result {
         Ok(adapter) if adapter.has_catalog() => Some(catalogues::ask(adapter)),
         _ => None,
     };
-    TrialOutcome { wanted, result, catalog }
+    TrialOutcome { wanted, result, digest, catalog }
 }
 
 /// Loads adapters, and waits for all of them as long as they have time.

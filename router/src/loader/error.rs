@@ -22,6 +22,8 @@ struct Inner {
     /// What the manifest says of the configuration.
     parameters: Option<Value>,
     remembered_since: Option<Timestamp>,
+    /// Whether there was no time to try the library.
+    is_untried: bool,
 }
 
 /// What lies behind a failed load.
@@ -46,6 +48,7 @@ impl AdapterLoadError {
             cause: None,
             parameters: None,
             remembered_since: None,
+            is_untried: false,
         }))
     }
 
@@ -87,6 +90,17 @@ impl AdapterLoadError {
     #[must_use]
     pub fn refused_since(&self) -> Option<Timestamp> {
         self.0.remembered_since
+    }
+
+    /// Notes that there was no time to try the library.
+    pub(crate) fn untried(mut self) -> Self {
+        self.0.is_untried = true;
+        self
+    }
+
+    /// Returns whether there was no time to try the library, so that nothing is known of it.
+    pub(crate) fn is_untried(&self) -> bool {
+        self.0.is_untried
     }
 
     /// Returns the ref that was to be loaded.

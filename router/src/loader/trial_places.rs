@@ -39,7 +39,7 @@ impl Loader {
             let message = "there was no time left to try it: workers.load_timeout_ms is over";
             let hint =
                 "raise workers.load_timeout_ms, or load it with `nexus-router adapter retry`";
-            opened.fail(Reason::LibraryTimedOut, message).with_hint(hint)
+            opened.fail(Reason::LibraryTimedOut, message).with_hint(hint).untried()
         })
     }
 }
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn slow_trials_give_up_their_places() {
         let places = TrialPlaces::new(Duration::from_secs(3600));
-        let slow: Vec<_> = (0..PLACES).map(|_| places.enter().unwrap()).collect();
         let begun = Instant::now();
+        let slow: Vec<_> = (0..PLACES).map(|_| places.enter().unwrap()).collect();
         // It waits until the others are slow, and not until they end.
         let next = places.enter().unwrap();
-        assert!(begun.elapsed() >= SLOW / 2);
+        assert!(begun.elapsed() >= SLOW);
         assert_eq!(places.lock().len(), PLACES + 1);
         drop((slow, next));
         assert!(places.lock().is_empty());

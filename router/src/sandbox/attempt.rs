@@ -98,6 +98,10 @@ impl Listener {
                 self.answer(notice, Err(error));
                 return Attempt::Harmless;
             }
+            Err(_) if writes(flags) => {
+                self.answer(notice, Err(Errno::ACCESS));
+                return Attempt::Unknown;
+            }
             Err(_) => {
                 // Landlock still bounds it.
                 self.let_through(notice);

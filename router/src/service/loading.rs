@@ -12,6 +12,8 @@ use crate::json::{Object, Value};
 
 /// How long outcomes are collected that are put in force together.
 const BATCH: Duration = Duration::from_millis(50);
+/// How long to wait after adapters could not be put in force, before those that are left are loaded again.
+const RETRY: Duration = Duration::from_secs(10);
 /// How long children may take to end when the time of a load is over.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -57,7 +59,7 @@ enum LoaderMessage {
     Look,
 }
 
-/// TrialsUnderWay that are under way, each with the time by which it has to be over.
+/// Trials under way, each with the time by which it has to be over.
 type TrialsUnderWay = Vec<(WantedAdapter, Instant)>;
 
 impl Service {
@@ -163,13 +165,11 @@ impl Service {
     /// Searches the adapter path if that is to be done, and begins the trials of adapters that have none.
     fn begin_trials(&self, under_way: &mut TrialsUnderWay) -> Result<(), Error> {
         let app = &self.inner.app;
-        while let Some(discovered) = app.discover()? {
-            let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(prepared) = app.prepare_discovered(discovered)? {
-                self.put_adapters_in_force(prepared)?;
-            }
-            drop(one);
+        let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = app.prepare_discovered()? {
+            self.put_adapters_in_force(prepared)?;
         }
+        drop(one);
         let mut new = app.waiting_adapters()?;
         new.retain(|wanted| !under_way.iter().any(|(known, _)| known.is_same_load(wanted)));
         if new.is_empty() {
@@ -249,29 +249,33 @@ fn run(inner: &Weak<Inner>, messages: &Receiver<LoaderMessage>) {
         let done = done
             .and_then(|()| service.begin_trials(&mut under_way))
             .and_then(|()| service.end_first_load());
+        let mut retry = None;
         if let Err(error) = done {
             let text = error.full_text();
             if service.load_phase() == LoadPhase::Loading {
                 tracing::error!(error = text, "the adapters do not fit the configuration");
                 return service.end_broken(error);
             }
-            tracing::error!(error = text, "an adapter was not put in force");
+            tracing::error!(error = text, "cannot put an adapter in force; will retry");
+            retry = Some(Instant::now() + RETRY);
         }
         // It must not keep the service alive while it waits.
         drop(service);
-        if !collect(messages, &mut under_way, &mut outcomes) {
+        if !collect(messages, retry, &mut under_way, &mut outcomes) {
             return;
         }
     }
 }
 
-/// Waits for outcomes, and for those that come soon after the first one. False when nobody sends any more.
+/// Waits for outcomes, and for those that come soon after the first one, but not beyond `wake`. False when nobody sends
+/// any more.
 fn collect(
     messages: &Receiver<LoaderMessage>,
+    wake: Option<Instant>,
     under_way: &mut TrialsUnderWay,
     outcomes: &mut Vec<TrialOutcome>,
 ) -> bool {
-    let mut end = under_way.iter().map(|(_, deadline)| *deadline).min();
+    let mut end = under_way.iter().map(|(_, deadline)| *deadline).chain(wake).min();
     loop {
         let message = match end {
             Some(end) => messages.recv_timeout(end.saturating_duration_since(Instant::now())),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use super::files::{Displacement, Rescue};
+use super::files::{Displacement, Rescue, file_name};
 use crate::shell::quoted;
 
 /// Begins the text about a file whose structure is damaged.
@@ -256,8 +256,11 @@ impl Error {
                                     the file of the store"
                     .into(),
                 Rescue::Copied(copy) => {
-                    let copy = quoted(&copy.display().to_string());
-                    format!("restart the daemon; everything that it acknowledged is in {copy}").into()
+                    let copy = quoted(&file_name(copy));
+                    format!(
+                        "restart the daemon; everything that it acknowledged is in {copy}, in the directory of the store"
+                    )
+                    .into()
                 }
             },
             _ => hint.into(),
@@ -271,7 +274,12 @@ impl Error {
 
     /// Returns whether SQLite found the file itself damaged, and not only something that is recorded in it.
     pub(super) fn is_corruption(&self) -> bool {
-        let texts = ["malformed", "not a database", CORRUPT_STRUCTURE];
+        let texts = [
+            "database disk image is malformed",
+            "malformed database schema",
+            "not a database",
+            CORRUPT_STRUCTURE,
+        ];
         matches!(self, Self::Damaged(text) if texts.iter().any(|part| text.contains(part)))
     }
 

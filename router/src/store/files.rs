@@ -81,15 +81,21 @@ impl Rescue {
     }
 }
 
+/// Names the file without its directory: callers of any scope see the text.
 impl std::fmt::Display for Displacement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = self.path.display();
+        let name = file_name(&self.path);
         match self.change {
-            FileChange::Unreachable => write!(f, "{path} cannot be reached")?,
-            change => write!(f, "{path} was {}", change.name())?,
+            FileChange::Unreachable => write!(f, "{name} cannot be reached")?,
+            change => write!(f, "{name} was {}", change.name())?,
         }
         f.write_str(" while the store was open")
     }
+}
+
+/// Returns the name of a file without its directory.
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 impl Displacement {
@@ -240,7 +246,8 @@ impl StoreFiles {
                 state.displacement = Some(displacement.clone());
                 self.is_displaced.store(true, Ordering::Release);
                 let error = Error::Displaced(Box::new(displacement));
-                tracing::error!(code = error.code(), "{error}; runs are refused");
+                let file = file.path.display().to_string();
+                tracing::error!(code = error.code(), file, "{error}; runs are refused");
                 Err(error)
             }
             (None, None) => Ok(()),

@@ -5,6 +5,7 @@
 //! `FILE.rescued-ID`; the copy gets the name of the store if nothing else has it.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -16,8 +17,42 @@ use super::files::{Displacement, Rescue, StoreFiles};
 use crate::clock::Clock;
 use crate::json::Object;
 
+/// How long a rescue that failed waits at least. Readers of a displaced store need the same connection meanwhile.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Schedule of the rescues of one store.
+#[derive(Debug, Default)]
+pub(super) struct RescueSchedule {
+    /// When a rescue that failed is tried again.
+    next: Option<Instant>,
+}
+
+impl RescueSchedule {
+    /// Checks the files, and saves what a displaced store acknowledged.
+    pub(super) fn keep_safe(&mut self, connection: &mut Connection, files: &StoreFiles) {
+        if files.check_recent().is_ok() {
+            self.next = None;
+            return;
+        }
+        if self.next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
+        let Some(displacement) = files.pending() else { return };
+        let begun = Instant::now();
+        let rescued = rescue(connection, files, &displacement);
+        log(&rescued);
+        self.next = match rescued {
+            Ok(rescue) => {
+                files.note_rescue(rescue);
+                None
+            }
+            Err(_) => Some(Instant::now() + RETRY.max(begun.elapsed())),
+        };
+    }
+}
+
 /// Makes safe what a displaced store acknowledged.
-pub(super) fn rescue(
+fn rescue(
     connection: &mut Connection,
     files: &StoreFiles,
     displacement: &Displacement,
@@ -86,7 +121,7 @@ fn put_in_place(files: &StoreFiles, copy: &Path) -> bool {
 }
 
 /// Logs what became of what was acknowledged.
-pub(super) fn log(outcome: &Result<Rescue, Error>) {
+fn log(outcome: &Result<Rescue, Error>) {
     let told = |copy: &PathBuf| copy.display().to_string();
     match outcome {
         Ok(Rescue::Copied(copy)) => tracing::error!(

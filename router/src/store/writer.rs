@@ -17,9 +17,10 @@ use super::large_appends::LargeAppends;
 use super::memory_limit::MemoryLimit;
 use super::receipt::{CommitResult, Receipt};
 use super::record::{Append, Ticket};
+use super::rescue::RescueSchedule;
 use super::rows::{Counts, Inserts};
 use super::schema::MAX_EVENTS;
-use super::{Error, MAX_BATCH, MAX_BATCH_BYTES, rescue};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
 use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
@@ -88,6 +89,7 @@ impl Writer {
             metrics,
             limit,
             files: files.clone(),
+            rescues: RescueSchedule::default(),
             owed: Vec::new(),
         };
         let desk = Arc::new(Mutex::new(desk));
@@ -262,6 +264,7 @@ struct Desk {
     limit: Option<MemoryLimit>,
     /// The files of the store, unless it is in memory.
     files: Option<Arc<StoreFiles>>,
+    rescues: RescueSchedule,
     /// Appends nobody waits for any more, and which must not be lost.
     owed: Vec<Append>,
 }
@@ -359,15 +362,8 @@ impl Desk {
     /// Looks at the files, and saves what a displaced store acknowledged. Returns whether appends are owed, and whether the
     /// files are to be looked at again.
     fn keep_safe(&mut self) -> (bool, bool) {
-        if let Some(files) = &self.files
-            && files.check_recent().is_err()
-            && let Some(displacement) = files.pending()
-        {
-            let rescued = rescue::rescue(&mut self.connection, files, &displacement);
-            rescue::log(&rescued);
-            if let Ok(rescue) = rescued {
-                files.note_rescue(rescue);
-            }
+        if let Some(files) = &self.files {
+            self.rescues.keep_safe(&mut self.connection, files);
         }
         (!self.owed.is_empty(), self.files.is_some())
     }
