@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::support::{ADAPTERS, Daemon, Stage, plan, until};
 use crate::mcp::support::{Session, answer, modern};
+use crate::mimic::Mimic;
 use crate::support::{Run, built_library};
 
 /// Adapters that hang and adapters that crash when they are made, and how long they may take.
@@ -310,4 +311,47 @@ fn approval_stays_open_while_its_adapter_is_failed() {
     assert_eq!(daemon.post("/v1/reload", &json!({})).send().status, 200);
     assert_eq!(daemon.ask("POST", &approve).send().status, 200);
     assert_eq!(daemon.ended(run["run"]["run_id"].as_str().unwrap())["status"], "COMPLETED");
+}
+
+/// Waits until an adapter serves.
+fn until_ready(daemon: &Daemon, id: &str) {
+    until("the adapter", || {
+        let shown = daemon.get(&format!("/v1/adapters/{id}")).send();
+        (shown.status == 200 && shown.json()["adapter_kind"].is_string()).then_some(())
+    });
+}
+
+#[test]
+fn library_that_is_replaced_while_others_hang_is_loaded() {
+    let limits = format!("start_timeout_ms = {HOUR}\nload_timeout_ms = {HOUR}\n");
+    let stage =
+        Stage::new(&format!("discover = true\nadapter_path = ['plugins']\n[workers]\n{limits}"));
+    let plugins = stage.path("plugins");
+    std::fs::create_dir(&plugins).unwrap();
+    std::fs::copy(built_library("bad_adapters"), plugins.join("libbad.so")).unwrap();
+    Mimic::of_kind("first").write(&plugins.join("libgood.so"));
+    let daemon = stage.start_loading_beside();
+    until_ready(&daemon, "first");
+    Mimic::of_kind("second").write(&plugins.join("libgood.so"));
+    until_ready(&daemon, "second");
+    assert!(counts(&daemon)["loading"].as_u64().unwrap() >= 1);
+}
+
+#[test]
+fn library_that_is_replaced_while_it_is_tried_is_loaded() {
+    let stage = Stage::new(
+        "adapter_path = ['plugins']\n[workers]\nload_timeout_ms = 3000\n\
+         [[adapters]]\nid = 'late'\nref = 'late:create_adapter'\nisolation = 'inline'\n",
+    );
+    // A pipe without a writer: to open it hangs.
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, stage.path("pipe"), kind, mode, 0).unwrap();
+    std::fs::create_dir(stage.path("plugins")).unwrap();
+    let library = stage.path("plugins/liblate.so");
+    let pipe = stage.path("pipe").to_str().unwrap().to_owned();
+    Mimic::of_kind("late").script("factory_reads", pipe).write(&library);
+    let daemon = stage.start_loading();
+    until("the trial", || (counts(&daemon)["loading"] == 1).then_some(()));
+    Mimic::of_kind("late").write(&library);
+    until_ready(&daemon, "late");
 }

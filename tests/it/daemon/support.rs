@@ -149,7 +149,18 @@ impl Stage {
 
     /// Starts the daemon, and returns as soon as it answers, while it loads its adapters.
     pub fn start_loading(self) -> Daemon {
-        let mut daemon = self.spawn(&[]);
+        Self::answering(self.spawn(&[]))
+    }
+
+    /// As [`start_loading`](Self::start_loading), for a copy of the program that finds no libraries but those of the
+    /// configuration.
+    pub fn start_loading_beside(self) -> Daemon {
+        let command = self.program_beside(&[]);
+        Self::answering(self.spawn_by(command, &[]).0)
+    }
+
+    /// Waits until a daemon answers requests.
+    fn answering(mut daemon: Daemon) -> Daemon {
         daemon.address = until("the address in the log", || {
             let log = daemon.stderr();
             let (url, _) = log.split_once("answers at http://")?.1.split_once(';')?;
@@ -182,6 +193,12 @@ impl Stage {
 
     /// Starts a copy of the program that has only these libraries beside it. A configuration may be missing.
     pub fn start_beside(self, modules: &[&str]) -> Daemon {
+        let command = self.program_beside(modules);
+        self.start_by(command, &[])
+    }
+
+    /// Makes a copy of the program that has only these libraries beside it.
+    fn program_beside(&self, modules: &[&str]) -> Command {
         let bin = self.path("bin");
         std::fs::create_dir(&bin).unwrap();
         copy_program(&bin.join("nexus-router"));
@@ -191,7 +208,7 @@ impl Stage {
         }
         let mut command = self.clean(Command::new(bin.join("nexus-router")));
         command.env_remove("NEXUS_ROUTER_ADAPTER_PATH");
-        self.start_by(command, &[])
+        command
     }
 
     fn spawn_by(
