@@ -34,8 +34,10 @@ impl Loader {
         image: &Image,
     ) -> Result<(), AdapterLoadError> {
         let bytes = image::read(factory_ref.as_str(), &image.copy)?;
-        let dependencies = elf::dependencies(&bytes).unwrap_or_default();
-        let found = self.find_foreign(&dependencies);
+        let found = match elf::dependencies(&bytes) {
+            Some(dependencies) => self.find_foreign(&dependencies),
+            None => Some("its dependencies cannot be read".to_owned()),
+        };
         let Some(found) = found else { return Ok(()) };
         let message = format!("{} is pinned, and {found}", path.display());
         Err(AdapterLoadError::new(factory_ref.as_str(), Reason::UnsafeDependency, message)
@@ -55,9 +57,11 @@ impl Loader {
             self.library_path.iter().flat_map(std::env::split_paths).collect();
         for name in names {
             let foreign = |place: &&PathBuf| {
-                let file = place.join(name);
-                // An empty name of a directory stands for the working directory.
-                file.exists() && !is_of_system(place)
+                // The system's loader looks into the directory of the processor's features first. An empty name of a
+                // directory stands for the working directory.
+                let is_there =
+                    [name.as_str(), "glibc-hwcaps"].iter().any(|file| place.join(file).exists());
+                is_there && !is_of_system(place)
             };
             if let Some(place) = searched.iter().find(foreign) {
                 let place = place.display();
@@ -137,6 +141,9 @@ mod tests {
         std::fs::write(directory.path().join("libmine.so.1"), "").unwrap();
         let found = loader.find_foreign(&needs).unwrap();
         assert!(found.contains("libmine.so.1") && found.contains("LD_LIBRARY_PATH"), "{found}");
+        std::fs::remove_file(directory.path().join("libmine.so.1")).unwrap();
+        std::fs::create_dir(directory.path().join("glibc-hwcaps")).unwrap();
+        assert!(loader.find_foreign(&needs).unwrap().contains("LD_LIBRARY_PATH"));
         loader.library_path = None;
         loader.library_preload = Some(directory.path().join("libmine.so.1").into());
         assert!(loader.find_foreign(&needs).unwrap().contains("LD_PRELOAD"));
