@@ -20,7 +20,7 @@ use super::backup::beside;
 /// A check of this age is good enough where no commit is acknowledged.
 const RECENT: Duration = Duration::from_millis(1);
 
-/// Displacement of a store: the first file that is not behind its path, and what became of its content.
+/// Displacement of a store: the first file that is not behind its path, and the state of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Displacement {
     /// The path of the file.

@@ -1,4 +1,4 @@
-//! Loss of a WAL: its index tells of content that is in no file any more.
+//! Loss of a WAL: its index shows that content is missing from all files.
 
 use std::path::Path;
 

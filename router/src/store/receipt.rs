@@ -41,14 +41,14 @@ pub(super) enum CommitResult {
 }
 
 impl CommitResult {
-    /// Tells everybody who waits for one of the appends.
-    pub(super) fn tell(self, all: Vec<PendingAppend>) {
+    /// Answers every caller that waits for one of the appends.
+    pub(super) fn answer(self, all: Vec<PendingAppend>) {
         for done in all.into_iter().filter_map(|(_, done)| done) {
             let answer = match &self {
                 Self::Durable => Ok(()),
                 Self::Displaced(error) => Err(Unwritten { error: error.clone(), append: None }),
             };
-            // Whoever gave up waiting does not want to know.
+            // The caller may have given up waiting.
             drop(done.send(answer));
         }
     }

@@ -1,10 +1,10 @@
-//! Rescue of a displaced store: what it acknowledged moves into a file that the next process finds.
+//! Rescue of a displaced store: its acknowledged content moves into a file that the next process finds.
 //!
-//! The open connection still reaches all content, whatever became of the names. If the file of the store has a name, the
+//! The open connection still reaches all content without the names. If the file of the store has a name, the
 //! WAL is moved into it. If it has none, or another process wrote a WAL of its own, all content is copied to
 //! `FILE.rescued-ID`; the copy gets the name of the store if nothing else has it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -76,7 +76,7 @@ fn rescue(
     Ok(Rescue::Copied(copy))
 }
 
-/// Records what became of the files. Without room for that, the rest is done all the same.
+/// Records the displacement in the audit. A failure does not stop the rescue.
 fn record(connection: &mut Connection, displacement: &Displacement) {
     let mut payload = Object::new();
     payload.insert("file", displacement.path.display().to_string());
@@ -120,12 +120,11 @@ fn put_in_place(files: &StoreFiles, copy: &Path) -> bool {
     linked && backup::sync_directory(path).is_ok()
 }
 
-/// Logs what became of what was acknowledged.
+/// Logs the outcome of a rescue.
 fn log(outcome: &Result<Rescue, Error>) {
-    let told = |copy: &PathBuf| copy.display().to_string();
     match outcome {
         Ok(Rescue::Copied(copy)) => tracing::error!(
-            copy = told(copy),
+            copy = %copy.display(),
             "everything that was acknowledged is in a copy of the store; restart the daemon"
         ),
         Ok(_) => tracing::error!(

@@ -397,14 +397,14 @@ impl Desk {
             return;
         }
         match self.together(&all) {
-            Ok(written) => written.tell(all),
+            Ok(written) => written.answer(all),
             Err(error) if error.is_passing() || all.len() == 1 => self.refuse(all, &error),
             // One of them is at fault; alone, each gets its own answer.
             Err(_) => {
                 for one in all {
                     let alone = vec![one];
                     match self.together(&alone) {
-                        Ok(written) => written.tell(alone),
+                        Ok(written) => written.answer(alone),
                         Err(error) => self.refuse(alone, &error),
                     }
                 }
