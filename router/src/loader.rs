@@ -153,7 +153,7 @@ pub struct Loader {
     /// Where adapters run. A host that loads one says so by that alone that it trusts it; in `router.toml`
     /// workers are the default.
     pub placement: Placement,
-    /// Who is told what befalls workers.
+    /// Receiver of the incidents of workers.
     pub incidents: IncidentSink,
     /// Places for trials, if several libraries are loaded at once.
     pub places: Option<TrialPlaces>,

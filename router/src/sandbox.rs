@@ -257,8 +257,8 @@ pub(crate) fn enter_handing(
     confine(profile, parent, Some(&hand))
 }
 
-/// As [`enter`], for a process under observation: what it attempts is denied whatever is granted, and whoever gets the
-/// listener knows of it. Where the kernel has no notices, nobody does, and `hand` is not called.
+/// As [`enter`], for a process under observation: its attempts are denied even if they are granted, and the owner of the
+/// listener is notified. Where the kernel has no notices, there is no listener, and `hand` is not called.
 ///
 /// # Errors
 /// As [`enter`], and when it cannot be handed over.

@@ -25,7 +25,7 @@ pub(super) struct Gathered {
     pub(super) unknown: BTreeMap<String, String>,
 }
 
-/// Catalogues that adapters told when they were loaded.
+/// Catalogues that adapters returned when they were loaded.
 pub(super) type FreshCatalogs = Vec<(Adapter, CatalogAnswer)>;
 
 /// Asks an adapter for its catalogue.

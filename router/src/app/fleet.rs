@@ -115,7 +115,7 @@ pub(super) struct Sources<'a> {
 pub(super) enum LoadMode {
     /// At once; the caller waits.
     Now,
-    /// In the background, by somebody else.
+    /// In the background, by the thread of the service.
     Later,
 }
 
@@ -123,7 +123,7 @@ pub(super) enum LoadMode {
 pub(super) struct FleetParts {
     pub(super) slots: Vec<AdapterSlot>,
     pub(super) discovering: bool,
-    /// The catalogues that adapters told when they were loaded.
+    /// The catalogues that adapters returned when they were loaded.
     pub(super) catalogs: FreshCatalogs,
     /// Whether adapters are asked again whose catalogue is known.
     pub(super) asks_all: bool,
@@ -317,8 +317,8 @@ impl Fleet {
         self.slots.iter().filter(discovered).filter_map(passed_over).collect()
     }
 
-    /// Lists the refs of the libraries of all adapters, each once. While one is being loaded, nobody knows of which bytes it
-    /// is made, so it is not among them.
+    /// Lists the refs of the libraries of all adapters, each once. A library that is being loaded is not among them: the
+    /// trial decides of which bytes the adapter is made.
     pub(super) fn libraries(&self) -> Vec<&str> {
         let has_library = |slot: &&AdapterSlot| match &slot.state {
             SlotState::Failed(failure) => failure.digest.is_some() || slot.former.is_some(),

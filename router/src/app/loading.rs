@@ -16,7 +16,7 @@ use crate::config::ConfigFile;
 use crate::loader::{FactoryRef, Loader};
 use crate::secret::Secrets;
 
-/// Answer to somebody who wants an adapter loaded again.
+/// Answer to a request to load an adapter again.
 pub(crate) enum RetryAnswer {
     /// It is loaded again, once the change is put in force.
     Begins(Box<Prepared>, Arc<LoadFailure>),
@@ -97,7 +97,7 @@ impl App {
         trials::begin(&loader, wanted, setup.config.workers.load_timeout, told)
     }
 
-    /// Prepares a change that takes up the outcomes of trials. Outcomes of adapters that nobody wants any more are
+    /// Prepares a change that applies the outcomes of trials. Outcomes of adapters that are not wanted any more are
     /// dropped.
     pub(crate) fn prepare_outcomes(&self, outcomes: Vec<TrialOutcome>) -> Result<Prepared, Error> {
         let before = self.fleet()?;
@@ -189,7 +189,7 @@ impl Fleet {
     }
 }
 
-/// Gives adapters that are being loaded the outcomes of their trials, and returns the catalogues that were told.
+/// Gives adapters that are being loaded the outcomes of their trials, and returns the catalogues that came with them.
 pub(super) fn apply(
     slots: &mut [AdapterSlot],
     outcomes: Vec<TrialOutcome>,

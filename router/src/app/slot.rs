@@ -16,7 +16,7 @@ use crate::loader::{
 };
 use crate::registry::UnavailableAdapter;
 
-/// Where it is said that an adapter is wanted.
+/// Place where an adapter is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdapterOrigin {
     /// On the command line.
@@ -354,5 +354,15 @@ mod tests {
         let unavailable = slot.unavailable([("t", "own"), ("u", "other")].into_iter()).unwrap();
         assert_eq!(unavailable.tools, ["t"]);
         assert_eq!(unavailable.reason, Some(Reason::LibraryCrashed));
+    }
+
+    #[test]
+    fn library_without_a_trial_is_not_at_fault() {
+        let wanted = wanted("m:f", Some("own"), serde_json::json!({}));
+        let timed_out = || AdapterLoadError::new("m:f", Reason::LibraryTimedOut, "late");
+        let digest = Some(Digest::of(b"library"));
+        assert!(wanted.failure(timed_out(), digest).is_of_library());
+        assert!(!wanted.failure(timed_out(), None).is_of_library());
+        assert!(!wanted.failure(timed_out().untried(), digest).is_of_library());
     }
 }

@@ -79,13 +79,13 @@ pub(super) fn begin<T: Send + 'static>(
         let (loader, own, own_sink) = (Arc::clone(&loader), Arc::clone(&queue), sink.clone());
         let work = move || {
             while let Some(wanted) = next(&own) {
-                // Nobody may listen any more; then the adapter ends with its outcome.
+                // Without a receiver, the adapter ends with its outcome.
                 drop(own_sink.send(tell(run(&loader, wanted))));
             }
         };
         let thread = std::thread::Builder::new().name("adapter-trial".to_owned());
         if let Err(error) = thread.spawn(work) {
-            tracing::error!(%error, "there is no thread to load an adapter");
+            tracing::error!(%error, "cannot start a thread that loads adapters");
         }
     }
     deadline

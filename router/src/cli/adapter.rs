@@ -231,7 +231,7 @@ impl Examination {
         if isolation.unwrap_or(config.workers.isolation) == Isolation::Inline && !grants.is_empty()
         {
             return Err(Error::usage(
-                "--grant binds nobody: the adapter runs inline",
+                "--grant has no effect: the adapter runs inline",
                 "write --isolation worker, or leave the grants out",
             ));
         }

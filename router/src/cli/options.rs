@@ -180,7 +180,7 @@ impl AdapterOptions {
             let isolation = match (option.isolation, grants.is_empty()) {
                 (Some(Isolation::Inline), false) => {
                     return Err(Error::usage(
-                        format!("--grant binds nobody: {factory_ref} runs inline"),
+                        format!("--grant has no effect: {factory_ref} runs inline"),
                         "leave out --isolation inline, or the grants: inline it may do whatever the \
                          router may",
                     ));

@@ -114,7 +114,7 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
         .await
 }
 
-/// Tells how the store was displaced; paths are for administrators.
+/// Returns how the store was displaced; paths are for administrators.
 fn displaced(displacement: &Displacement, admin: bool) -> Object {
     let mut answer = Object::new();
     answer.insert("displaced", displacement.change.name());

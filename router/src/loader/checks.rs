@@ -101,10 +101,11 @@ impl Loader {
         let Some(first) = failed.first() else { return Ok(()) };
         let remedy = CHECKS.iter().find(|check| check.id == first.id).map_or("", |it| it.remedy);
         let ids: Vec<&str> = failed.iter().map(|result| result.id).collect();
-        let told: Vec<String> =
+        let messages: Vec<String> =
             failed.iter().map(|result| format!("{}: {}", result.id, result.message)).collect();
         let module = opened.factory_ref.module();
-        let message = format!("module '{module}' fails checks of the gate: {}", told.join("; "));
+        let message =
+            format!("module '{module}' fails checks of the gate: {}", messages.join("; "));
         let hint = format!(
             "{remedy}; `nexus-router adapter validate` shows every check; require_valid = false in [workers] loads it anyway"
         );

@@ -40,7 +40,7 @@ pub(super) struct Hearing {
     pub(super) session: Option<u32>,
     /// Hears of connects.
     pub(super) connects: Option<OwnedFd>,
-    /// Hears of whatever an observed child attempts.
+    /// Listener for the attempts of an observed child.
     pub(super) listener: Option<OwnedFd>,
     notice_bytes: usize,
     gathering: Gathering,
@@ -145,7 +145,7 @@ impl Hearing {
     fn notice(&mut self, text: &[u8]) {
         self.notice_bytes = self.notice_bytes.saturating_add(text.len());
         if self.notices.len() < MAX_NOTICES && self.notice_bytes <= MAX_NOTICE_BYTES {
-            // Whoever started the child knows whose it is.
+            // The caller that started the child knows the adapter.
             self.notices.extend(notice::read(None, text));
         }
     }

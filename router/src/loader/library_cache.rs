@@ -165,7 +165,7 @@ impl LibraryCache {
         Ok(report)
     }
 
-    /// Removes what the rule of the cache does not keep. Failing to is no harm: the next one tries again.
+    /// Removes what the rule of the cache does not keep. A failure is harmless: the next one tries again.
     pub fn shrink(&self) {
         match self.prune(&self.rule()) {
             Ok(report) if !report.removed.is_empty() => {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn old_copies_go_whatever_their_size() {
+    fn old_copies_go_in_any_size() {
         let place = tempfile::tempdir().unwrap();
         let cache = LibraryCache::new(place.path(), u64::MAX);
         copy(&cache, "old", 1, 31 * 24);

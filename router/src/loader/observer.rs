@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::sandbox::{Attempt, Listener, ReadablePlaces};
 
 /// More attempts are only counted.
-const MAX_TOLD: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// The thread that observes one child.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct ObservedAttempts {
 /// Attempts in words, each once; so many, and the number of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AttemptList {
-    told: Vec<String>,
+    listed: Vec<String>,
     others: usize,
 }
 
@@ -70,9 +70,9 @@ impl ObservedAttempts {
 
 impl AttemptList {
     fn add(&mut self, text: String) {
-        match self.told.contains(&text) {
+        match self.listed.contains(&text) {
             true => {}
-            false if self.told.len() < MAX_TOLD => self.told.push(text),
+            false if self.listed.len() < MAX_LISTED => self.listed.push(text),
             false => self.others += 1,
         }
     }
@@ -80,7 +80,7 @@ impl AttemptList {
     /// Returns a line for each, and one for the number of others.
     pub(super) fn lines(&self) -> Vec<String> {
         let others = (self.others > 0).then(|| format!("and {} more", self.others));
-        self.told.iter().cloned().chain(others).collect()
+        self.listed.iter().cloned().chain(others).collect()
     }
 }
 
@@ -100,7 +100,7 @@ fn observe(listener: &Listener, places: &ReadablePlaces, watch: &PipeReader) -> 
     seen
 }
 
-/// Waits for a notice. There will be none if the child is gone, or nobody wants to know any more.
+/// Waits for a notice. Returns false if the child is gone or the observation is over.
 fn is_asked(listener: &Listener, watch: &PipeReader) -> bool {
     loop {
         let mut ends = [PollFd::new(listener, PollFlags::IN), PollFd::new(watch, PollFlags::IN)];
@@ -118,16 +118,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_are_told_once_and_others_are_counted() {
+    fn attempts_are_listed_once_and_others_are_counted() {
         let mut seen = ObservedAttempts::default();
-        for number in 0..MAX_TOLD + 3 {
+        for number in 0..MAX_LISTED + 3 {
             for _ in 0..2 {
                 seen.add(Attempt::Denied(number.to_string()));
             }
         }
         seen.add(Attempt::Harmless);
         let lines = seen.denied.lines();
-        assert_eq!((lines.len(), lines.last().unwrap().as_str()), (MAX_TOLD + 1, "and 6 more"));
+        assert_eq!((lines.len(), lines.last().unwrap().as_str()), (MAX_LISTED + 1, "and 6 more"));
         assert!(seen.effects.lines().is_empty() && !seen.is_blind);
     }
 }

@@ -142,7 +142,7 @@ pub(super) fn split_config(
 }
 
 impl Loader {
-    /// Adds the parameters to an error about a configuration that is no object, if the library states them.
+    /// Adds the parameters to an error about a configuration that is not an object, if the library states them.
     pub(super) fn with_parameters(
         &self,
         error: AdapterLoadError,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_whatever_a_manifest_says() {
+    fn lists_are_bounded_for_any_manifest() {
         let entry = json!({
             "type": "string", "required": false,
             "default": "d".repeat(10_000), "description": "\u{1b}".repeat(10_000),

@@ -70,7 +70,7 @@ pub(super) fn workers(
 }
 
 /// Returns grants without connections, and with writable files that can only be read.
-fn read_only_grants(grants: &Grants) -> Grants {
+pub(super) fn read_only_grants(grants: &Grants) -> Grants {
     let Grants { connect: _, read, write, run, env } = grants;
     let read: Vec<PathBuf> = read.iter().chain(write).cloned().collect();
     Grants { connect: Vec::new(), read, write: Vec::new(), run: run.clone(), env: env.clone() }

@@ -18,7 +18,9 @@ use super::opened::{Opened, call_error};
 use super::rehearsal::Surroundings;
 use super::verdict::VerdictFile;
 use super::wire::{Observations, Task};
-use super::{Call, DryRun, LoadRequest, Loader, Trial, adapter, checks, helper_error, working};
+use super::{
+    Call, DryRun, LoadRequest, Loader, Trial, adapter, checks, helper_error, simulation, working,
+};
 use crate::grant::{Feature, Grants, Isolation};
 use crate::sandbox::{Metadata, Profile, Reading};
 use crate::worker::{CHILD_ARGUMENT, Ending, Recipe};
@@ -182,13 +184,13 @@ impl Loader {
             .map_err(|error| unusable(&error))
     }
 
-    /// Returns the bounds of a trial: those of a worker without whatever changes something, or, for a library that is to
+    /// Returns the bounds of a trial: those of a worker without the rights to change something, or, for a library that is to
     /// be opened here, nothing but reading, and as far as the kernel can do it.
     pub(super) fn trial_bounds(&self, opened: &Opened) -> Result<ChildBounds, AdapterLoadError> {
         if self.placement.isolation != Isolation::Worker {
             return Ok(self.call_bounds(opened));
         }
-        let grants = without_effects(working::granted(self, opened)?);
+        let grants = without_effects(&working::granted(self, opened)?);
         let environment = working::environment(self, &grants);
         let profile = working::profile(self, opened, grants);
         Ok(ChildBounds { profile, environment, limit: self.placement.start_timeout })
@@ -239,14 +241,14 @@ impl Loader {
 }
 
 /// Returns grants with which a process reads what it is granted, and changes nothing.
-fn without_effects(grants: Grants) -> Grants {
-    let Grants { connect: _, read, write, run, env } = grants;
-    let read = read.into_iter().chain(write).chain(run).collect();
-    Grants { connect: Vec::new(), read, write: Vec::new(), run: Vec::new(), env }
+fn without_effects(grants: &Grants) -> Grants {
+    let mut grants = simulation::read_only_grants(grants);
+    grants.read.append(&mut grants.run);
+    grants
 }
 
-/// Returns whether a library that ended like this in one child would do so in another. Whatever could be the fault of this
-/// machine or of whoever kills processes does not last.
+/// Returns whether a library that ended like this in one child would do so in another. Ends that this machine or another
+/// process may have caused do not last.
 pub(super) fn is_lasting(halt: &Halt, stage: Option<Stage>, limit: Duration) -> bool {
     let Halt::Ended(ending) = halt else { return false };
     if stage.is_none_or(|stage| stage < Stage::Open) {
@@ -282,7 +284,7 @@ mod tests {
             env: vec!["HOME".to_owned()],
             ..Grants::default()
         };
-        assert_eq!(without_effects(grants), expected);
+        assert_eq!(without_effects(&grants), expected);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) struct VerdictFile {
 
 impl Loader {
     /// Forgets that a library was refused, so that the next load tries it again. False if no refusal is remembered of the
-    /// library as it is now, be it that there is none.
+    /// library as it is now, or it cannot be read.
     ///
     /// # Errors
     /// [`AdapterLoadError`] when the memory cannot be removed.
@@ -156,7 +156,7 @@ impl VerdictFile {
         self.remember(&TrialVerdict::Refused(refusal));
     }
 
-    /// Failing to remember is no harm: the library is tried again.
+    /// Writes the verdict. A failure is harmless: the library is tried again.
     fn remember(&self, verdict: &TrialVerdict) {
         let written = private_directory(&self.directory).and_then(|()| {
             remove_unused(&self.directory);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_file_is_no_verdict() {
+    fn damaged_file_is_not_a_verdict() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("verdict");
         let verdict = VerdictFile { directory: directory.path().to_owned(), file: file.clone() };

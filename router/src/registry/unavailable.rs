@@ -20,7 +20,7 @@ pub struct UnavailableAdapter {
     pub offers_tools: bool,
 }
 
-/// Why an adapter or a tool cannot be called.
+/// Reason why an adapter or a tool cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailability {
     /// What was asked for, as a part of a sentence.

@@ -1,6 +1,6 @@
 //! Attempts of a process under observation: each notice is answered, and described in a few words.
 //!
-//! Nothing outside changes, whatever is attempted. Calls that reach outside fail with the error that the sandbox gives
+//! No attempt changes anything outside. Calls that reach outside fail with the error that the sandbox gives
 //! without an observer, and what is opened for writing is opened here, or not at all. So the memory of the process,
 //! which it may change at any moment, only shapes the report. Calls go on by themselves if their registers alone, or
 //! the kernel, keep them harmless.

@@ -72,7 +72,7 @@ impl Service {
     /// Waits until every adapter is ready or failed.
     ///
     /// # Errors
-    /// When the adapters do not fit the configuration, or one failed and all are required. The error is told once.
+    /// When the adapters do not fit the configuration, or one failed and all are required. `load_error` has the error.
     pub async fn loaded(&self) -> Result<(), LoadPhase> {
         let mut phase = self.inner.loading.phase.subscribe();
         let phase = phase.wait_for(|phase| *phase != LoadPhase::Loading).await;
@@ -88,7 +88,7 @@ impl Service {
         self.inner.loading.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Loads an adapter again that failed, in the name of somebody. It is loaded in the background.
+    /// Loads an adapter again that failed, in the name of a caller. It is loaded in the background.
     ///
     /// # Errors
     /// When the refusal of its library cannot be forgotten.
@@ -182,8 +182,8 @@ impl Service {
         Ok(())
     }
 
-    /// Takes up outcomes. A failure ends the first load if all adapters are required.
-    fn take_up(&self, outcomes: Vec<TrialOutcome>) -> Result<(), Error> {
+    /// Applies outcomes. A failure ends the first load if all adapters are required.
+    fn apply_outcomes(&self, outcomes: Vec<TrialOutcome>) -> Result<(), Error> {
         let app = &self.inner.app;
         let one = self.inner.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let first = self.load_phase() == LoadPhase::Loading;
@@ -244,7 +244,7 @@ fn run(inner: &Weak<Inner>, messages: &Receiver<LoaderMessage>) {
         }
         let done = match std::mem::take(&mut outcomes) {
             none if none.is_empty() => Ok(()),
-            outcomes => service.take_up(outcomes),
+            outcomes => service.apply_outcomes(outcomes),
         };
         let done = done
             .and_then(|()| service.begin_trials(&mut under_way))
@@ -267,8 +267,8 @@ fn run(inner: &Weak<Inner>, messages: &Receiver<LoaderMessage>) {
     }
 }
 
-/// Waits for outcomes, and for those that come soon after the first one, but not beyond `wake`. False when nobody sends
-/// any more.
+/// Waits for outcomes, and for those that come soon after the first one, but not beyond `wake`. False when all senders
+/// are gone.
 fn collect(
     messages: &Receiver<LoaderMessage>,
     wake: Option<Instant>,

@@ -148,7 +148,7 @@ fn grant_that_cannot_be_is_refused_before_anything_is_written() {
         (&["--grant", "connect=example.com"][..], "hint: write HOST:PORT"),
         (&["--grant", "env=TOKEN=hunter22"], "it is no name of a variable"),
         (&["--grant", "network=yes"], "the kinds are connect, read, write, run, env"),
-        (&["--isolation", "inline", "--grant", "read=/srv"], "--grant binds nobody"),
+        (&["--isolation", "inline", "--grant", "read=/srv"], "--grant has no effect"),
     ] {
         let refused = run(more);
         assert_eq!((refused.code(), refused.stdout().as_str()), (2, ""));

@@ -46,7 +46,7 @@ fn gate_and_worker_need_the_same_grant() {
 }
 
 #[test]
-fn gate_refuses_grants_that_nobody_gets() {
+fn gate_refuses_grants_without_effect() {
     let trial = TrialWorld::new(&Mimic::of_kind("mimic"));
     let undeclared = trial.validate(&["--grant", "read=/usr"]);
     assert_eq!(undeclared.code(), 1);
@@ -59,7 +59,7 @@ fn gate_refuses_grants_that_nobody_gets() {
     }
     let bound = trial.validate(&["--isolation", "inline", "--grant", "read=/usr"]);
     assert_eq!(bound.code(), 2, "{}", bound.stderr());
-    assert!(bound.stderr().contains("binds nobody"), "{}", bound.stderr());
+    assert!(bound.stderr().contains("has no effect"), "{}", bound.stderr());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `nexus-router store check`: a verdict on the store, with a reason, whatever is wrong with it.
+//! `nexus-router store check`: a verdict on the store, with a reason, for every file.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

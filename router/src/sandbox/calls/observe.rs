@@ -1,7 +1,7 @@
-//! The filter for a process under observation: whatever a library must not do while it is loaded is a notice.
+//! The filter for a process under observation: each call that a library must not make while it is loaded is a notice.
 //!
-//! It stands in for the filters that deny. Somebody outside denies each call with the same error, and knows of it. If
-//! nobody is there, the kernel fails the call as one that it does not have. So no call is made in either case.
+//! It stands in for the filters that deny. The observer outside denies each call with the same error, and reports it.
+//! Without an observer, the kernel fails the call as one that it does not have. So no call is made in either case.
 
 use super::{Rules, TargetArch, all, bits, compile, denied, flag, metadata_calls, notify};
 use crate::grant::Grants;
@@ -11,7 +11,7 @@ use seccompiler::{BpfProgram, SeccompAction};
 #[cfg(target_arch = "x86_64")]
 use seccompiler::{SeccompCmpArgLen::Dword, SeccompCmpOp::Ne};
 
-/// Returns the filter for a profile, whatever is granted in it. `own` is the id of this process.
+/// Returns the filter for a profile; its grants do not matter. `own` is the id of this process.
 pub(in crate::sandbox) fn filter(
     profile: &Profile,
     own: u32,
