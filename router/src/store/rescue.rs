@@ -16,19 +16,34 @@ use super::files::{Displacement, Rescue, StoreFiles};
 use crate::clock::Clock;
 use crate::json::Object;
 
-/// Makes safe what a displaced store acknowledged.
-pub(super) fn rescue(
+/// Looks at the files, and makes safe what a displaced store acknowledged.
+pub(super) fn keep_safe(connection: &mut Connection, files: &StoreFiles) {
+    let is_displaced = files.check_recent().is_err();
+    // The last connection to close would remove the WAL by its name, which may be that of another process by then.
+    let quiet = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_displaced);
+    if let Err(error) = quiet {
+        tracing::warn!(%error, "cannot set how the store is closed");
+    }
+    if let Some((displacement, is_first)) = files.due_rescue() {
+        let attempt = rescue(connection, files, &displacement, is_first);
+        log(&attempt, is_first);
+        files.note_rescue(attempt);
+    }
+}
+
+fn rescue(
     connection: &mut Connection,
     files: &StoreFiles,
     displacement: &Displacement,
+    is_first: bool,
 ) -> Result<Rescue, Error> {
-    // The last connection to close would remove the WAL by its name, which may be that of another process by then.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if files.has_main() && files.is_log_in_place() {
         return Ok(Rescue::InPlace);
     }
     if files.has_main() && files.is_log_unused() {
-        record(connection, displacement);
+        if is_first {
+            record(connection, displacement);
+        }
         checkpoint(connection)?;
         return Ok(Rescue::InPlace);
     }
@@ -85,8 +100,8 @@ fn put_in_place(files: &StoreFiles, copy: &Path) -> bool {
     linked && backup::sync_directory(path).is_ok()
 }
 
-/// Logs what became of what was acknowledged.
-pub(super) fn log(outcome: &Result<Rescue, Error>) {
+/// Logs what became of what was acknowledged; of failures, the first.
+fn log(outcome: &Result<Rescue, Error>, is_first: bool) {
     let told = |copy: &PathBuf| copy.display().to_string();
     match outcome {
         Ok(Rescue::Copied(copy)) => tracing::error!(
@@ -96,8 +111,9 @@ pub(super) fn log(outcome: &Result<Rescue, Error>) {
         Ok(_) => tracing::error!(
             "everything that was acknowledged is in the file of the store; put the files back, or restart the daemon"
         ),
-        Err(error) => {
+        Err(error) if is_first => {
             tracing::error!(%error, "cannot save what the displaced store acknowledged; will retry");
         }
+        Err(_) => {}
     }
 }

@@ -359,15 +359,8 @@ impl Desk {
     /// Looks at the files, and saves what a displaced store acknowledged. Returns whether appends are owed, and whether the
     /// files are to be looked at again.
     fn keep_safe(&mut self) -> (bool, bool) {
-        if let Some(files) = &self.files
-            && files.check_recent().is_err()
-            && let Some(displacement) = files.pending()
-        {
-            let rescued = rescue::rescue(&mut self.connection, files, &displacement);
-            rescue::log(&rescued);
-            if let Ok(rescue) = rescued {
-                files.note_rescue(rescue);
-            }
+        if let Some(files) = &self.files {
+            rescue::keep_safe(&mut self.connection, files);
         }
         (!self.owed.is_empty(), self.files.is_some())
     }
