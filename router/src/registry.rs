@@ -34,6 +34,8 @@ pub enum Error {
         adapter_id: String,
         /// The ids that are registered.
         registered: Vec<String>,
+        /// Number of adapters that failed to load. The id of one may be unknown until it is loaded.
+        failed: usize,
     },
     /// The adapter does not declare the capability.
     #[error("Adapter '{adapter_id}' lacks required capability: {capability}")]
@@ -63,10 +65,16 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::AlreadyRegistered(_) => "give one of the two another adapter_id".to_owned(),
-            Self::Unknown { registered, .. } if registered.is_empty() => {
+            Self::Unknown { registered, failed: 0, .. } if registered.is_empty() => {
                 "register an adapter first".to_owned()
             }
-            Self::Unknown { registered, .. } => format!("registered are {}", registered.join(", ")),
+            Self::Unknown { registered, failed: 0, .. } => {
+                format!("registered are {}", registered.join(", "))
+            }
+            Self::Unknown { registered, failed, .. } => format!(
+                "registered are {}; {failed} failed to load, see `nexus-router adapter list --running`",
+                registered.join(", ")
+            ),
             Self::CapabilityMissing { declared, .. } => {
                 format!("it declares {}; choose another adapter", declared.join(", "))
             }
@@ -107,6 +115,7 @@ impl Registry {
         self.adapters.get(adapter_id).ok_or_else(|| Error::Unknown {
             adapter_id: adapter_id.to_owned(),
             registered: self.adapters.keys().cloned().collect(),
+            failed: self.unavailable.iter().filter(|one| one.reason.is_some()).count(),
         })
     }
 

@@ -226,7 +226,11 @@ mod tests {
         assert_eq!(registry.unavailability("other"), None);
         assert_eq!(registry.tool_unavailability("other"), None);
         assert!(registry.find_available("bad").unwrap().is_none());
-        assert_eq!(registry.find_available("other").unwrap_err().code(), "UNKNOWN_ADAPTER");
+        let unknown = registry.find_available("other").unwrap_err();
+        assert_eq!(unknown.code(), "UNKNOWN_ADAPTER");
+        let hint =
+            "registered are null; 1 failed to load, see `nexus-router adapter list --running`";
+        assert_eq!(unknown.hint(), hint);
     }
 
     #[test]

@@ -20,6 +20,10 @@ use super::backup::beside;
 /// A check of this age is good enough where no commit is acknowledged.
 const RECENT: Duration = Duration::from_millis(1);
 
+/// How long a failed rescue waits until it is tried again, at first and at most.
+const RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+
 /// Displacement of a store: the first file that is not behind its path, and the state of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Displacement {
@@ -160,6 +164,8 @@ struct State {
     displacement: Option<Displacement>,
     /// The files must not be used again, even if they come back.
     is_final: bool,
+    /// How long the next attempt at a rescue waits, and since when.
+    retry: Option<(Duration, Instant)>,
 }
 
 /// The files that a store has open.
@@ -271,15 +277,25 @@ impl StoreFiles {
         self.state().displacement.clone()
     }
 
-    /// Returns the displacement if what was acknowledged is not safe yet.
-    pub(super) fn pending(&self) -> Option<Displacement> {
-        self.displacement().filter(|it| it.rescue == Rescue::Pending)
+    /// Returns the displacement if what was acknowledged is not safe yet, and it is time to try, with whether that is the
+    /// first time.
+    pub(super) fn due_rescue(&self) -> Option<(Displacement, bool)> {
+        let displacement = self.displacement().filter(|it| it.rescue == Rescue::Pending)?;
+        let retry = self.state().retry;
+        let is_due = retry.is_none_or(|(pause, since)| since.elapsed() >= pause);
+        is_due.then_some((displacement, retry.is_none()))
     }
 
-    /// Takes note that what was acknowledged is safe.
-    pub(super) fn note_rescue(&self, rescue: Rescue) {
-        if let Some(displacement) = &mut self.state().displacement {
-            displacement.rescue = rescue;
+    /// Takes note of an attempt to make safe what was acknowledged.
+    pub(super) fn note_rescue(&self, attempt: Result<Rescue, Error>) {
+        let mut state = self.state();
+        match (attempt, &mut state.displacement) {
+            (Ok(rescue), Some(displacement)) => displacement.rescue = rescue,
+            (Err(_), Some(_)) => {
+                let pause = state.retry.map_or(RETRY, |(pause, _)| (pause * 2).min(MAX_RETRY));
+                state.retry = Some((pause, Instant::now()));
+            }
+            (_, None) => {}
         }
     }
 

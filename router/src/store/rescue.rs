@@ -5,7 +5,6 @@
 //! `FILE.rescued-ID`; the copy gets the name of the store if nothing else has it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -17,53 +16,34 @@ use super::files::{Displacement, Rescue, StoreFiles};
 use crate::clock::Clock;
 use crate::json::Object;
 
-/// How long a rescue that failed waits at least. Readers of a displaced store need the same connection meanwhile.
-const RETRY: Duration = Duration::from_secs(10);
-
-/// Schedule of the rescues of one store.
-#[derive(Debug, Default)]
-pub(super) struct RescueSchedule {
-    /// When a rescue that failed is tried again.
-    next: Option<Instant>,
-}
-
-impl RescueSchedule {
-    /// Checks the files, and saves what a displaced store acknowledged.
-    pub(super) fn keep_safe(&mut self, connection: &mut Connection, files: &StoreFiles) {
-        if files.check_recent().is_ok() {
-            self.next = None;
-            return;
-        }
-        if self.next.is_some_and(|next| Instant::now() < next) {
-            return;
-        }
-        let Some(displacement) = files.pending() else { return };
-        let begun = Instant::now();
-        let rescued = rescue(connection, files, &displacement);
-        log(&rescued);
-        self.next = match rescued {
-            Ok(rescue) => {
-                files.note_rescue(rescue);
-                None
-            }
-            Err(_) => Some(Instant::now() + RETRY.max(begun.elapsed())),
-        };
+/// Looks at the files, and makes safe what a displaced store acknowledged.
+pub(super) fn keep_safe(connection: &mut Connection, files: &StoreFiles) {
+    let is_displaced = files.check_recent().is_err();
+    // The last connection to close would remove the WAL by its name, which may be that of another process by then.
+    let quiet = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_displaced);
+    if let Err(error) = quiet {
+        tracing::warn!(%error, "cannot set how the store is closed");
+    }
+    if let Some((displacement, is_first)) = files.due_rescue() {
+        let attempt = rescue(connection, files, &displacement, is_first);
+        log(&attempt, is_first);
+        files.note_rescue(attempt);
     }
 }
 
-/// Makes safe what a displaced store acknowledged.
 fn rescue(
     connection: &mut Connection,
     files: &StoreFiles,
     displacement: &Displacement,
+    is_first: bool,
 ) -> Result<Rescue, Error> {
-    // The last connection to close would remove the WAL by its name, which may be that of another process by then.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if files.has_main() && files.is_log_in_place() {
         return Ok(Rescue::InPlace);
     }
     if files.has_main() && files.is_log_unused() {
-        record(connection, displacement);
+        if is_first {
+            record(connection, displacement);
+        }
         checkpoint(connection)?;
         return Ok(Rescue::InPlace);
     }
@@ -120,8 +100,8 @@ fn put_in_place(files: &StoreFiles, copy: &Path) -> bool {
     linked && backup::sync_directory(path).is_ok()
 }
 
-/// Logs the outcome of a rescue.
-fn log(outcome: &Result<Rescue, Error>) {
+/// Logs the outcome of a rescue; of failures, the first.
+fn log(outcome: &Result<Rescue, Error>, is_first: bool) {
     match outcome {
         Ok(Rescue::Copied(copy)) => tracing::error!(
             copy = %copy.display(),
@@ -130,8 +110,9 @@ fn log(outcome: &Result<Rescue, Error>) {
         Ok(_) => tracing::error!(
             "everything that was acknowledged is in the file of the store; put the files back, or restart the daemon"
         ),
-        Err(error) => {
+        Err(error) if is_first => {
             tracing::error!(%error, "cannot save what the displaced store acknowledged; will retry");
         }
+        Err(_) => {}
     }
 }

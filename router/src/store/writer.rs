@@ -17,10 +17,9 @@ use super::large_appends::LargeAppends;
 use super::memory_limit::MemoryLimit;
 use super::receipt::{CommitResult, Receipt};
 use super::record::{Append, Ticket};
-use super::rescue::RescueSchedule;
 use super::rows::{Counts, Inserts};
 use super::schema::MAX_EVENTS;
-use super::{Error, MAX_BATCH, MAX_BATCH_BYTES};
+use super::{Error, MAX_BATCH, MAX_BATCH_BYTES, rescue};
 use crate::metrics::Metrics;
 
 /// How long what could not be written waits before it is tried again.
@@ -89,7 +88,6 @@ impl Writer {
             metrics,
             limit,
             files: files.clone(),
-            rescues: RescueSchedule::default(),
             owed: Vec::new(),
         };
         let desk = Arc::new(Mutex::new(desk));
@@ -264,7 +262,6 @@ struct Desk {
     limit: Option<MemoryLimit>,
     /// The files of the store, unless it is in memory.
     files: Option<Arc<StoreFiles>>,
-    rescues: RescueSchedule,
     /// Appends nobody waits for any more, and which must not be lost.
     owed: Vec<Append>,
 }
@@ -363,7 +360,7 @@ impl Desk {
     /// files are to be looked at again.
     fn keep_safe(&mut self) -> (bool, bool) {
         if let Some(files) = &self.files {
-            self.rescues.keep_safe(&mut self.connection, files);
+            rescue::keep_safe(&mut self.connection, files);
         }
         (!self.owed.is_empty(), self.files.is_some())
     }

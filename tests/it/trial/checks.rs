@@ -57,7 +57,7 @@ fn daemon_settings_turn_the_refusal_off() {
     let library = trial.world.path("libmimic.so");
     let plan = r#"{"goal": "g", "mode": "apply", "policy": {"allow_apply": true}, "dispatch": {"adapter_id": "mimic"}, "plan_override": [{"step_id": "s", "intent": "i", "call": {"tool": "t", "method": "m", "args": {}}}]}"#;
     std::fs::write(trial.world.path("plan.json"), plan).unwrap();
-    for (required, code) in [(true, 2), (false, 0)] {
+    for (required, code) in [(true, 1), (false, 0)] {
         let text = format!(
             "[workers]\nrequire_valid = {required}\n[[adapters]]\nref = \"{}:create_adapter\"\n\
              [adapters.offer]\ntools = [\"*\"]\n",

@@ -217,3 +217,22 @@ fn audit_and_imports_are_refused_too() {
     assert_eq!(place.store().adopt_orphans().unwrap_err().code(), "STORE_DISPLACED");
     assert_eq!(place.store().refuse_unusable().unwrap_err().code(), "STORE_DISPLACED");
 }
+
+#[test]
+fn failed_rescue_is_tried_again() {
+    let mut place = Place::new();
+    // Without its directory there is no place for a copy.
+    std::fs::remove_dir_all(place.path("data")).unwrap();
+    assert_eq!(place.write("b").unwrap_err().code(), "STORE_DISPLACED");
+    let files = place.store().shared.files.clone().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while files.state().retry.is_none() {
+        assert!(Instant::now() < end, "nothing was tried");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(place.store().displacement().unwrap().rescue, Rescue::Pending);
+    std::fs::create_dir(place.path("data")).unwrap();
+    assert_eq!(place.refused().rescue, Rescue::Copied(files.path().to_owned()));
+    place.store = None;
+    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
