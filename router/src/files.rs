@@ -77,6 +77,11 @@ pub(crate) fn seize(path: &Path) -> Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
+    seize_in_place(path)
+}
+
+/// Does the same in a directory that is there. Where it was moved, nothing is made in its place.
+pub(crate) fn seize_in_place(path: &Path) -> Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let opened = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
     let unusable = || Error::other("it is no regular file, and cannot be a lock");

@@ -57,7 +57,8 @@ impl Log {
     pub fn open(directory: &Path, signer: Signer, former: &[Verifier]) -> Result<Self, Error> {
         let mut verifiers = vec![signer.verifier()];
         verifiers.extend_from_slice(former);
-        let _lock = lock(directory)?;
+        let path = lock_path(directory);
+        let _lock = files::seize(&path).map_err(Error::file(&path))?;
         let path = directory.join("checkpoint");
         let is_there = |path: &Path| path.try_exists().map_err(Error::file(path));
         let mut known = Known::from([directory.to_owned()]);
@@ -126,7 +127,8 @@ impl Log {
             return Err(Error::TooLong { number, length: entry.len() });
         }
         let mut state = self.state();
-        let _lock = lock(self.directory())?;
+        let path = lock_path(self.directory());
+        let _lock = files::seize_in_place(&path).map_err(Error::file(&path))?;
         let mut edge = self.current(&mut state)?;
         let first = edge.size();
         if entries.is_empty() {
@@ -215,10 +217,9 @@ impl Log {
     }
 }
 
-/// Waits until nobody else appends.
-fn lock(directory: &Path) -> Result<std::fs::File, Error> {
-    let path = directory.join("lock");
-    files::seize(&path).map_err(Error::file(&path))
+/// Returns the file that is locked during an append.
+fn lock_path(directory: &Path) -> PathBuf {
+    directory.join("lock")
 }
 
 /// Reads the checkpoint, which must be of this log.

@@ -45,13 +45,20 @@ impl<'a> Writer<'a> {
         if self.files.len() == OPEN { self.sync_files() } else { Ok(()) }
     }
 
-    /// Makes a directory, if it is not known to be there for good.
+    /// Makes a directory, if it is not known to be there for good. Where a known one was moved, nothing is made in its place.
     fn make(&mut self, directory: &Path) -> io::Result<()> {
         if self.known.contains(directory) || self.new.iter().any(|new| new == directory) {
             return Ok(());
         }
-        std::fs::create_dir_all(directory)?;
-        for made in directory.ancestors().take_while(|it| !self.known.contains(*it)) {
+        let unknown = directory.ancestors().take_while(|it| !self.known.contains(*it));
+        let unknown: Vec<&Path> = unknown.collect();
+        for path in unknown.iter().rev() {
+            match std::fs::create_dir(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        for made in unknown {
             self.new.push(made.to_owned());
             self.gained.extend(made.parent().map(Path::to_owned));
         }

@@ -157,8 +157,10 @@ fn displaced_store_refuses_runs_on_every_path_before_any_call() {
     let session = Session::open(&daemon, "admin");
     let before = calls(&daemon);
     remove(&daemon, "runs.db-wal");
+    let directory = daemon.stage.path("data").display().to_string();
     let refused = |path: &str, body: &Value| {
         let problem = daemon.post(path, body).refused(503, "STORE_DISPLACED");
+        assert!(!problem.to_string().contains(&directory), "it shows a directory: {problem}");
         assert!(
             problem["detail"].as_str().unwrap().contains("runs.db-wal was removed"),
             "{problem}"
@@ -182,6 +184,7 @@ fn displaced_store_refuses_runs_on_every_path_before_any_call() {
     ];
     for told in told {
         assert_eq!(told["error"]["data"]["code"], "STORE_DISPLACED", "{told}");
+        assert!(!told.to_string().contains(&directory), "it shows a directory: {told}");
     }
     assert_eq!(calls(&daemon), before, "nothing was called");
 
@@ -219,6 +222,10 @@ fn replaced_store_is_refused_and_kept_apart() {
     let told = wait_until_safe(&daemon);
     let copy = told["copy"].as_str().unwrap_or_else(|| panic!("{told}"));
     assert!(copy.contains("runs.db.rescued-"), "{told}");
+    let refused = daemon.post("/v1/runs", &plan("shop", "t", "m")).by("apply");
+    let hint = refused.refused(503, "STORE_DISPLACED")["hint"].as_str().unwrap().to_owned();
+    let name = Path::new(copy).file_name().unwrap().to_str().unwrap();
+    assert!(hint.contains(name) && !hint.contains(copy), "{hint}");
     let store = Store::open_read_only(Path::new(copy)).unwrap();
     assert!(store.find(&known).unwrap().is_some());
     drop(store);
@@ -235,6 +242,10 @@ fn daemon_does_not_start_on_a_damaged_store() {
     }
     daemon.stop();
     let file = daemon.stage.path("data/runs.db");
+    // A write-ahead log that stayed behind would make up for the damage.
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    connection.close().unwrap();
     let sound = std::fs::read(&file).unwrap();
     let half = sound.len() / 2;
     let garbage = [&sound[..half], &vec![0xA5; sound.len() - half]].concat();
