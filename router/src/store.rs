@@ -79,6 +79,7 @@ pub use receipt::Receipt;
 pub use record::{
     Append, ApprovalChange, Claim, Header, Log, Progress, RunRecord, Status, Tail, Ticket,
 };
+pub use rescue::rescued_copies;
 pub use scan::{EventVisitor, ScanReport};
 pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
@@ -240,9 +241,7 @@ impl Store {
     /// # Errors
     /// When there is no such file, or it is of another program.
     pub fn open_read_only(path: &Path) -> Result<Self, Error> {
-        if !path.exists() {
-            return Err(Error::Missing(path.to_owned()));
-        }
+        open::require(path)?;
         let connection = open::reader(path, BUSY_TIMEOUT)?;
         let layout = open::layout(&connection, path)?;
         layout.known(path)?;

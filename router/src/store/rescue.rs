@@ -4,18 +4,77 @@
 //! WAL is moved into it. If it has none, or another process wrote a WAL of its own, all content is copied to
 //! `FILE.rescued-ID`; the copy gets the name of the store if nothing else has it.
 
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::Error;
 use super::audit::{self, AuditEntry};
 use super::backup::{self, Purpose, beside};
-use super::files::{Displacement, Rescue, StoreFiles};
+use super::files::{Displacement, Rescue, StoreFiles, file_name};
+use super::{Error, Store, open};
 use crate::clock::Clock;
 use crate::json::Object;
 use crate::shell::quoted;
+
+/// What the name of a rescued copy has after that of the store.
+const RESCUED: &str = ".rescued-";
+
+impl Store {
+    /// Makes safe what a displaced store acknowledged, before its process ends.
+    ///
+    /// # Errors
+    /// When what was acknowledged is lost with the process.
+    pub fn finish(&self) -> Result<(), Error> {
+        let Some(files) = self.shared.files.clone() else { return Ok(()) };
+        let displacement = self.writer()?.job(move |connection| finish(connection, &files))?;
+        match displacement {
+            Some(lost) if lost.rescue == Rescue::Pending => Err(Error::Displaced(Box::new(lost))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the path that the file of the store has at present, if the store is open for writing and the file has a name.
+    #[must_use]
+    pub fn present_path(&self) -> Option<PathBuf> {
+        self.shared.files.as_ref()?.present_path()
+    }
+}
+
+/// Returns the copies beside a store that displaced stores of its name were rescued to.
+#[must_use]
+pub fn rescued_copies(store: &Path) -> Vec<PathBuf> {
+    let store = open::real(store);
+    let prefix = file_name(&store) + RESCUED;
+    let Some(entries) = store.parent().and_then(|parent| std::fs::read_dir(parent).ok()) else {
+        return Vec::new();
+    };
+    let mut copies: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            file_name(path)
+                .strip_prefix(&prefix)
+                .is_some_and(|id| uuid::Uuid::parse_str(id).is_ok())
+        })
+        .collect();
+    copies.sort();
+    copies
+}
+
+/// Makes the directory of a store again if it is gone, for its owner alone.
+fn make_directory(store: &Path) -> Result<(), Error> {
+    let Some(directory) = store.parent().filter(|it| it.symlink_metadata().is_err()) else {
+        return Ok(());
+    };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| Error::Unopenable {
+        path: directory.to_owned(),
+        message: error.to_string(),
+    })?;
+    backup::sync_directory(directory)
+}
 
 /// Looks at the files, and makes safe what a displaced store acknowledged.
 pub(super) fn keep_safe(connection: &mut Connection, files: &StoreFiles) {
@@ -68,7 +127,10 @@ fn rescue(
         return Ok(Rescue::InPlace);
     }
     let id = crate::id::run_id();
-    let copy = beside(files.path(), &format!(".rescued-{id}"));
+    let copy = beside(files.path(), &format!("{RESCUED}{id}"));
+    if !files.has_main() {
+        make_directory(files.path())?;
+    }
     backup::copy(connection, &copy, Purpose::Rescue, |_, _| ())?;
     if !files.has_main() && put_in_place(files, &copy) {
         return Ok(Rescue::Copied(files.path().to_owned()));

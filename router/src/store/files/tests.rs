@@ -221,8 +221,9 @@ fn audit_and_imports_are_refused_too() {
 #[test]
 fn failed_rescue_is_tried_again() {
     let mut place = Place::new();
-    // Without its directory there is no place for a copy.
+    // A file in the place of its directory leaves no place for a copy.
     std::fs::remove_dir_all(place.path("data")).unwrap();
+    std::fs::write(place.path("data"), "").unwrap();
     assert_eq!(place.write("b").unwrap_err().code(), "STORE_DISPLACED");
     let files = place.store().shared.files.clone().unwrap();
     let end = Instant::now() + PATIENCE;
@@ -231,8 +232,23 @@ fn failed_rescue_is_tried_again() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(place.store().displacement().unwrap().rescue, Rescue::Pending);
+    assert_eq!(place.store().finish().unwrap_err().code(), "STORE_DISPLACED");
+    std::fs::remove_file(place.path("data")).unwrap();
     std::fs::create_dir(place.path("data")).unwrap();
+    place.store().finish().unwrap();
     assert_eq!(place.refused().rescue, Rescue::Copied(files.path().to_owned()));
+    place.store = None;
+    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
+
+#[test]
+fn removed_directory_is_made_again_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut place = Place::new();
+    std::fs::remove_dir_all(place.path("data")).unwrap();
+    assert_eq!(place.refused().rescue, Rescue::Copied(place.db()));
+    let mode = std::fs::metadata(place.path("data")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
     place.store = None;
     assert_eq!(Place::runs_in(&place.db()), ["a"]);
 }
@@ -246,8 +262,9 @@ fn link_to_the_store_is_another_file() {
     let displacement = place.refused();
     assert_eq!(displacement.change, FileChange::Replaced);
     assert_eq!(displacement.rescue, Rescue::InPlace);
-    // SQLite finds the WAL by the name that the link leads to.
-    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+    // SQLite finds no WAL by the name that the link leads to: the file alone has everything.
+    std::fs::copy(&aside, place.path("copy.db")).unwrap();
+    assert!(Store::open_read_only(&place.path("copy.db")).unwrap().find("a").unwrap().is_some());
     // Another process may have written through the link.
     std::fs::rename(&aside, place.db()).unwrap();
     assert!(place.write("c").is_err());
@@ -328,6 +345,9 @@ fn backup_put_over_the_store_stays_whole() {
                 "{suffix} would be applied to the backup"
             );
         }
+        let copies = crate::store::rescued_copies(&place.db());
+        assert_eq!(copies, place.rescued_copies());
+        assert_eq!(copies.len(), usize::from(!keeps_old));
         place.store = None;
         assert_eq!(std::fs::read(place.db()).unwrap(), before);
         assert_eq!(Place::runs_in(&place.db()), ["a"]);
