@@ -79,6 +79,7 @@ pub use receipt::Receipt;
 pub use record::{
     Append, ApprovalChange, Claim, Header, Log, Progress, RunRecord, Status, Tail, Ticket,
 };
+pub use rescue::rescued_copies;
 pub use scan::{EventVisitor, ScanReport};
 pub use seals::{RunSeal, Unsealed};
 pub(crate) use takeover::{Found, Taken, Verdict, take_over};
@@ -160,7 +161,7 @@ impl Store {
             let options = Options { busy, metrics, key, memory_bytes };
             let (connection, file) = open::writer(path)?;
             let real = Some(open::real(path));
-            let store = Self::begin(connection, real, options);
+            let store = Self::begin(connection, real.zip(Some(path)), options);
             // While it waited for its turn, a backup may have been restored in its place.
             if open::file(path) == file || !matches!(store, Ok(_) | Err(Error::Moved(_))) {
                 return store;
@@ -186,9 +187,10 @@ impl Store {
 
     fn begin(
         mut connection: Connection,
-        path: Option<PathBuf>,
+        paths: Option<(PathBuf, &Path)>,
         options: Options,
     ) -> Result<Self, Error> {
+        let (path, given) = paths.unzip();
         let Options { busy, metrics, key, memory_bytes } = options;
         let limit = path.is_none().then(|| MemoryLimit::new(memory_bytes));
         let shown = path.clone().unwrap_or_else(|| PathBuf::from(":memory:"));
@@ -216,8 +218,8 @@ impl Store {
             None => schema::unguard(&connection)?,
         }
         connection.set_prepared_statement_cache_capacity(32);
-        let files = match &path {
-            Some(path) => Some(Arc::new(StoreFiles::open(path, owner.lock())?)),
+        let files = match path.as_deref().zip(given) {
+            Some((path, given)) => Some(Arc::new(StoreFiles::open(path, given, owner.lock())?)),
             None => None,
         };
         let writer = Writer::start(connection, owner_no, (metrics, limit), files.clone())?;
@@ -239,9 +241,7 @@ impl Store {
     /// # Errors
     /// When there is no such file, or it is of another program.
     pub fn open_read_only(path: &Path) -> Result<Self, Error> {
-        if !path.exists() {
-            return Err(Error::Missing(path.to_owned()));
-        }
+        open::require(path)?;
         let connection = open::reader(path, BUSY_TIMEOUT)?;
         let layout = open::layout(&connection, path)?;
         layout.known(path)?;
@@ -468,7 +468,14 @@ impl Drop for Shared {
         let (Some(writer), Some(owner)) = (self.writer.take(), &self.owner) else { return };
         let owner_id = owner.identity.owner_id.clone();
         // Who closes the store carries out nothing any more, though its process may live on.
-        let closed = writer.job(move |connection| owner::close(connection, &owner_id));
+        let files = self.files.clone();
+        let closed = writer.job(move |connection| {
+            // What is written to a displaced store may be lost, and looks like a loss.
+            match files.and_then(|files| rescue::finish(connection, &files)) {
+                Some(_) => Ok(()),
+                None => owner::close(connection, &owner_id),
+            }
+        });
         if let Ok(Err(error)) | Err(error) = closed {
             tracing::warn!(%error, "the store was not closed in order");
         }

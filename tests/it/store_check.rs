@@ -124,6 +124,9 @@ fn store_that_cannot_be_looked_at_has_a_verdict() {
     drop(locked);
     std::fs::remove_file(&sound).unwrap();
     assert_verdict(&world, 2, "not_checked", "there is no store", "missing");
+    std::os::unix::fs::symlink("runs.db", &sound).unwrap();
+    assert_verdict(&world, 2, "not_checked", "symbolic links", "link to itself");
+    std::fs::remove_file(&sound).unwrap();
     std::fs::create_dir(&sound).unwrap();
     assert_verdict(&world, 2, "not_checked", "it is a directory", "directory");
 }

@@ -18,7 +18,8 @@ use crate::config::{ConfigFile, Environment, Listener};
 use crate::http::{self, Bound};
 use crate::router;
 use crate::service::{self, Parts, Service};
-use crate::store::lost_log_pages;
+use crate::shell::quoted;
+use crate::store::{lost_log_pages, rescued_copies};
 use crate::telemetry::{self, Telemetry};
 
 /// How long answers that are being written have after the last run is over.
@@ -84,6 +85,7 @@ pub(super) fn run(
         };
         let app = App::new(environment, config, named);
         warn_of_lost_log(&app);
+        warn_of_rescued_copies(&app);
         let tokens = bound.iter().any(Bound::needs_token);
         let parts = Parts { app, environment: environment.clone(), telemetry, tokens };
         // It waits for files.
@@ -114,6 +116,21 @@ fn warn_of_lost_log(app: &App) {
             store = %store.display(),
             pages,
             "the write-ahead log of the store was removed; what was recorded last is lost"
+        );
+    }
+}
+
+/// Logs which copies of displaced stores lie beside the store: they may hold what the store does not.
+fn warn_of_rescued_copies(app: &App) {
+    let Ok(store) = app.db() else { return };
+    for copy in rescued_copies(&store) {
+        let copy = copy.display().to_string();
+        tracing::warn!(
+            store = %store.display(),
+            copy,
+            "a rescued copy of a displaced store lies beside the store; if it holds what the store does not, stop the \
+             daemon and run `nexus-router store restore {}`; move the copy away when it is not needed any more",
+            quoted(&copy)
         );
     }
 }
@@ -239,7 +256,17 @@ async fn serve(
     drop(serving.await);
     tracing::info!(cancelled, "stopped");
     let stopping = service.clone();
-    drop(tokio::task::spawn_blocking(move || stopping.stopped(cancelled)).await);
+    let finished = tokio::task::spawn_blocking(move || {
+        stopping.stopped(cancelled);
+        stopping.store().finish()
+    });
+    if let Ok(Err(error)) = finished.await {
+        tracing::error!(
+            code = error.code(),
+            "{error}; what the store acknowledged could not be saved and is lost with this process"
+        );
+        return Err(failure.unwrap_or_else(|| error.into()));
+    }
     failure.map_or(Ok(Answer::Yes), Err)
 }
 

@@ -103,7 +103,11 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             }
             answer.insert("tools", context.standing.tools.iter().count());
             if let Some(displacement) = service.store().displacement() {
-                answer.insert("store", displaced(&displacement, context.bearer.may(Scope::Admin)));
+                let mut shown = displaced(&displacement, detailed);
+                if let Some(path) = service.store().present_path().filter(|_| detailed) {
+                    shown.insert("present_path", path.display().to_string());
+                }
+                answer.insert("store", shown);
             }
             if let Some(reload) = service.last_reload() {
                 answer.insert("last_reload", reload.to_json(context.bearer.may(Scope::Admin)));

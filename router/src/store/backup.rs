@@ -22,9 +22,7 @@ const LOGS: [&str; 2] = ["-wal", "-journal"];
 /// # Errors
 /// When the target exists, or either file cannot be used.
 pub fn backup(store: &Path, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    if !store.exists() {
-        return Err(Error::Missing(store.to_owned()));
-    }
+    open::require(store)?;
     let names = std::iter::once(target.to_owned()).chain(LOGS.map(|log| beside(target, log)));
     if let Some(path) = names.into_iter().find(|name| name.exists()) {
         let message = "the file exists already".to_owned();
@@ -133,9 +131,7 @@ pub fn restore(
     store: &Path,
     progress: impl FnMut(u64, u64),
 ) -> Result<Option<PathBuf>, Error> {
-    if !copy.exists() {
-        return Err(Error::Missing(copy.to_owned()));
-    }
+    open::require(copy)?;
     let source = open::reader(copy, BUSY_TIMEOUT)?;
     open::layout(&source, copy)?.known(copy)?;
     let store = &open::real(store);

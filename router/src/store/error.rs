@@ -205,8 +205,8 @@ impl Error {
         ),
         (
             "STORE_DISPLACED",
-            "A file of the store, or its directory, was moved, removed or replaced while the store was open. Runs are refused \
-             before anything is called.",
+            "A file of the store, or its directory, was moved, removed, replaced or truncated while the store was open. \
+             Runs are refused before anything is called.",
             "put back what was moved, or restart the daemon; its log says where everything is that it acknowledged",
         ),
     ];
@@ -253,8 +253,14 @@ impl Error {
             Self::Displaced(displacement) => match &displacement.rescue {
                 Rescue::Pending => hint.into(),
                 Rescue::InPlace => "put back what was moved, or restart the daemon; everything that it acknowledged is in \
-                                    the file of the store"
+                                    the file of the store, and the log of the daemon names its path"
                     .into(),
+                Rescue::Copied(copy) if file_name(copy).contains(".rescued-") => format!(
+                    "stop the daemon, run `nexus-router store restore {}` in the directory of the store, and restart \
+                     the daemon; everything that it acknowledged is in that copy, and the log of the daemon names its path",
+                    quoted(&file_name(copy))
+                )
+                .into(),
                 Rescue::Copied(copy) => {
                     let copy = quoted(&file_name(copy));
                     format!(

@@ -3,7 +3,8 @@
 //! SQLite goes on writing into files that have lost their names, and what it writes there is gone with the process. So the
 //! writer compares the files behind the paths with those that it opened, before each commit and once more before it
 //! acknowledges the commit. The files are held as paths (`O_PATH`): to open and close them otherwise would drop the locks
-//! that SQLite holds on them.
+//! that SQLite holds on them. A symbolic link in the place of a file is another file: SQLite names the WAL after the file
+//! that the link leads to.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -44,6 +45,8 @@ pub enum FileChange {
     Moved,
     /// Another file has its name.
     Replaced,
+    /// The file is shorter than it was.
+    Truncated,
     /// The path cannot be looked up.
     Unreachable,
 }
@@ -56,6 +59,7 @@ impl FileChange {
             Self::Removed => "removed",
             Self::Moved => "moved",
             Self::Replaced => "replaced",
+            Self::Truncated => "truncated",
             Self::Unreachable => "unreachable",
         }
     }
@@ -108,11 +112,12 @@ impl Displacement {
     pub const fn summary(&self) -> &'static str {
         match self.rescue {
             Rescue::Pending => {
-                "STORE_DISPLACED: a file of the store was replaced, moved or removed; what was acknowledged is not safe yet"
+                "STORE_DISPLACED: a file of the store was moved, removed, replaced or truncated; what was acknowledged is \
+                 not safe yet"
             }
             Rescue::InPlace | Rescue::Copied(_) => {
-                "STORE_DISPLACED: a file of the store was replaced, moved or removed; what was acknowledged is safe; put \
-                 the files back or restart the daemon"
+                "STORE_DISPLACED: a file of the store was moved, removed, replaced or truncated; what was acknowledged is \
+                 safe; put the files back or restart the daemon"
             }
         }
     }
@@ -124,10 +129,16 @@ struct OpenedFile {
     path: PathBuf,
     opened: OwnedFd,
     identity: (u64, u64),
+    /// The largest size that was seen, of a file that never shrinks.
+    size: Option<AtomicU64>,
 }
 
 fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
+}
+
+fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
 }
 
 impl OpenedFile {
@@ -139,7 +150,24 @@ impl OpenedFile {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
         let identity = identity(&rustix::fs::fstat(&opened).map_err(failed)?);
-        Ok(Self { path, opened, identity })
+        Ok(Self { path, opened, identity, size: None })
+    }
+
+    /// Opens a file that never shrinks.
+    fn open_growing(path: PathBuf) -> Result<Self, Error> {
+        let file = Self::open(path)?;
+        let size = rustix::fs::fstat(&file.opened).map_or(0, |stat| size(&stat));
+        Ok(Self { size: Some(AtomicU64::new(size)), ..file })
+    }
+
+    /// Returns the largest size that was seen so far. It is read before the size now, which may grow in between.
+    fn seen_size(&self) -> u64 {
+        self.size.as_ref().map_or(0, |size| size.load(Ordering::Acquire))
+    }
+
+    fn is_truncated(&self) -> bool {
+        let seen = self.seen_size();
+        rustix::fs::fstat(&self.opened).is_ok_and(|stat| size(&stat) < seen)
     }
 
     /// Returns whether the file has any name.
@@ -149,8 +177,13 @@ impl OpenedFile {
 
     fn change(&self) -> Option<FileChange> {
         use rustix::io::Errno;
-        match rustix::fs::stat(&self.path) {
-            Ok(stat) if identity(&stat) == self.identity => None,
+        let seen = self.seen_size();
+        match rustix::fs::lstat(&self.path) {
+            Ok(stat) if identity(&stat) == self.identity => {
+                let size = size(&stat);
+                self.size.as_ref().map(|seen| seen.fetch_max(size, Ordering::AcqRel));
+                (size < seen).then_some(FileChange::Truncated)
+            }
             Ok(_) => Some(FileChange::Replaced),
             Err(_) if !self.has_name() => Some(FileChange::Removed),
             Err(Errno::NOENT | Errno::NOTDIR) => Some(FileChange::Moved),
@@ -172,6 +205,8 @@ struct State {
 #[derive(Debug)]
 pub(super) struct StoreFiles {
     main: OpenedFile,
+    /// The path that the store was opened with, if links in it lead to the file.
+    link: Option<PathBuf>,
     wal: OpenedFile,
     /// The shared index of the WAL, and the lock of the owner.
     others: Vec<OpenedFile>,
@@ -183,14 +218,20 @@ pub(super) struct StoreFiles {
 }
 
 impl StoreFiles {
-    /// Takes note of the files of a store that was just opened, its WAL included.
-    pub(super) fn open(path: &Path, owner_lock: Option<&(PathBuf, File)>) -> Result<Self, Error> {
+    /// Takes note of the files of a store that was just opened, its WAL included. `given` is the path that it was opened
+    /// with, and `path` the one name of the file.
+    pub(super) fn open(
+        path: &Path,
+        given: &Path,
+        owner_lock: Option<&(PathBuf, File)>,
+    ) -> Result<Self, Error> {
         let mut others = vec![OpenedFile::open(beside(path, "-shm"))?];
         if let Some((path, _)) = owner_lock {
             others.push(OpenedFile::open(path.clone())?);
         }
         Ok(Self {
-            main: OpenedFile::open(path.to_owned())?,
+            main: OpenedFile::open_growing(path.to_owned())?,
+            link: std::path::absolute(given).ok().filter(|given| given != path),
             wal: OpenedFile::open(beside(path, "-wal"))?,
             others,
             is_displaced: AtomicBool::new(false),
@@ -226,12 +267,24 @@ impl StoreFiles {
         [&self.main, &self.wal].into_iter().chain(&self.others)
     }
 
-    fn changed(&self) -> Option<(&OpenedFile, FileChange)> {
-        self.all().find_map(|file| Some((file, file.change()?)))
+    fn changed(&self) -> Option<(&Path, FileChange)> {
+        let changed = self.all().find_map(|file| Some((file.path.as_path(), file.change()?)));
+        changed.or_else(|| Some((self.link.as_deref()?, self.link_change()?)))
+    }
+
+    /// Returns the change of what the path leads to that the store was opened with.
+    fn link_change(&self) -> Option<FileChange> {
+        use rustix::io::Errno;
+        match rustix::fs::stat(self.link.as_ref()?) {
+            Ok(stat) if identity(&stat) == self.main.identity => None,
+            Ok(_) => Some(FileChange::Replaced),
+            Err(Errno::NOENT | Errno::NOTDIR) => Some(FileChange::Moved),
+            Err(_) => Some(FileChange::Unreachable),
+        }
     }
 
     /// Takes note of a change, or that there is none any more.
-    fn note(&self, changed: Option<(&OpenedFile, FileChange)>) -> Result<(), Error> {
+    fn note(&self, changed: Option<(&Path, FileChange)>) -> Result<(), Error> {
         let mut state = self.state();
         match (changed, &state.displacement) {
             (None, Some(_)) if !state.is_final => {
@@ -246,13 +299,13 @@ impl StoreFiles {
                 error
             }
             (Some((file, change)), None) => {
-                let (path, rescue) = (file.path.clone(), Rescue::Pending);
+                let (path, rescue) = (file.to_owned(), Rescue::Pending);
                 let displacement = Displacement { path, change, rescue };
                 state.is_final = self.is_lost();
                 state.displacement = Some(displacement.clone());
                 self.is_displaced.store(true, Ordering::Release);
                 let error = Error::Displaced(Box::new(displacement));
-                let file = file.path.display().to_string();
+                let file = file.display().to_string();
                 tracing::error!(code = error.code(), file, "{error}; runs are refused");
                 Err(error)
             }
@@ -260,13 +313,22 @@ impl StoreFiles {
         }
     }
 
-    /// Returns whether the files must not be used again: one has no name, or a part is gone from a store that is in its
-    /// place, so that another process may have begun without it.
+    /// Returns whether the files must not be used again: one has no name or was truncated, or a part is gone from a store
+    /// that is in its place or behind a link, so that another process may have begun without it.
     fn is_lost(&self) -> bool {
         let parts = || std::iter::once(&self.wal).chain(&self.others);
         // The directory may be renamed between two looks, so the last one is at the main file.
         !self.all().all(OpenedFile::has_name)
+            || self.main.is_truncated()
+            || self.is_linked()
             || (parts().any(|file| file.change().is_some()) && self.main.change().is_none())
+    }
+
+    /// Returns whether a link to the file is in its place: SQLite then gives the WAL another name.
+    fn is_linked(&self) -> bool {
+        let path = &self.main.path;
+        self.main.change() == Some(FileChange::Replaced)
+            && rustix::fs::stat(path).is_ok_and(|stat| identity(&stat) == self.main.identity)
     }
 
     /// Returns the displacement that was found last.
@@ -303,9 +365,31 @@ impl StoreFiles {
         &self.main.path
     }
 
+    /// Returns the path of the file of the store at present, if it has any name.
+    pub(super) fn present_path(&self) -> Option<PathBuf> {
+        use std::os::fd::AsRawFd as _;
+        let name = format!("/proc/self/fd/{}", self.main.opened.as_raw_fd());
+        std::fs::read_link(name).ok().filter(|_| self.has_main())
+    }
+
     /// Returns whether the file of the store has any name.
     pub(super) fn has_main(&self) -> bool {
         self.main.has_name()
+    }
+
+    /// Returns whether the file of the store has any name and all of its pages.
+    pub(super) fn is_main_whole(&self) -> bool {
+        self.has_main() && !self.main.is_truncated()
+    }
+
+    /// Returns whether another file has the name of the store.
+    pub(super) fn is_main_replaced(&self) -> bool {
+        self.main.change() == Some(FileChange::Replaced)
+    }
+
+    /// Returns whether all files have their names.
+    pub(super) fn is_all_in_place(&self) -> bool {
+        self.all().all(|file| file.change().is_none())
     }
 
     /// Returns whether the file of the store and its WAL have their names.
@@ -316,11 +400,13 @@ impl StoreFiles {
     /// Returns whether no other process can have written a WAL: nobody made another index, and a new WAL is empty.
     pub(super) fn is_log_unused(&self) -> bool {
         let index = self.others.first().and_then(OpenedFile::change);
-        let wal = match rustix::fs::stat(&self.wal.path) {
+        let is_unused = |wal: &Path| match rustix::fs::stat(wal) {
             Ok(stat) => identity(&stat) == self.wal.identity || stat.st_size == 0,
             Err(_) => true,
         };
-        wal && index != Some(FileChange::Replaced)
+        // Who opens the file by another name has a WAL beside that.
+        let present = self.present_path().is_none_or(|path| is_unused(&beside(&path, "-wal")));
+        is_unused(&self.wal.path) && present && index != Some(FileChange::Replaced)
     }
 
     /// Removes the names of the WAL and of its index as far as they are those of this store.

@@ -62,9 +62,7 @@ pub struct Adoption {
 /// # Errors
 /// When a process has the store open, or the file is not a store of this router.
 pub fn adopt(path: &Path) -> Result<Adoption, Error> {
-    if !path.exists() {
-        return Err(Error::Missing(path.to_owned()));
-    }
+    open::require(path)?;
     let path = &open::real(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =

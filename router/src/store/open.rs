@@ -50,6 +50,18 @@ pub(super) fn file(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
+/// Refuses a path that leads to nothing, or that cannot be looked up.
+pub(super) fn require(path: &Path) -> Result<(), Error> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {
+            Err(Error::Missing(path.to_owned()))
+        }
+        Err(error) => Err(Error::Unopenable { path: path.to_owned(), message: error.to_string() }),
+    }
+}
+
 /// Refuses what is no file: a pipe is waited for without end, and a device keeps nothing.
 fn refuse_other_kinds(path: &Path) -> Result<(), Error> {
     for beside in ["", "-wal", "-shm", "-journal"] {

@@ -300,7 +300,7 @@ fn work(desk: &Mutex<Desk>, inbox: &Receiver<Message>) {
             lock(desk).commit_all(&mut large);
         }
         match message {
-            Message::Stop => return lock(desk).commit(Vec::new()),
+            Message::Stop => return lock(desk).finish(),
             Message::Job(job) => {
                 let mut desk = lock(desk);
                 // Whoever asked for it is told by the channel; the others must not be without a writer.
@@ -363,6 +363,14 @@ impl Desk {
             rescue::keep_safe(&mut self.connection, files);
         }
         (!self.owed.is_empty(), self.files.is_some())
+    }
+
+    /// Commits what is owed, and saves what a displaced store acknowledged.
+    fn finish(&mut self) {
+        self.commit(Vec::new());
+        if let Some(files) = &self.files {
+            rescue::finish(&mut self.connection, files);
+        }
     }
 
     fn check_files(&self) -> Result<(), Error> {

@@ -219,7 +219,7 @@ fn waiting_outlives_the_daemon_whatever_becomes_of_other_runs() {
     for kill in [true, false] {
         match kill {
             true => daemon.kill(),
-            false => daemon.stop(),
+            false => drop(daemon.stop()),
         }
         daemon = daemon.again();
         assert_eq!(daemon.get("/v1/approvals").ok()["total"], 2);

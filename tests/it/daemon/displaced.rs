@@ -244,6 +244,59 @@ fn replaced_store_is_refused_and_kept_apart() {
 }
 
 #[test]
+fn link_in_place_of_the_store_costs_nothing() {
+    let daemon = stage().start(&[]);
+    let (store, aside) = (daemon.stage.path("data/runs.db"), daemon.stage.path("data/real.db"));
+    let acknowledged = load_until_refused(&daemon, || {
+        std::fs::rename(&store, &aside).unwrap();
+        std::os::unix::fs::symlink("real.db", &store).unwrap();
+    });
+    let told = wait_until_safe(&daemon);
+    assert_eq!((&told["displaced"], &told["rescue"]), (&json!("replaced"), &json!("in_place")));
+    assert!(told["present_path"].as_str().unwrap().ends_with("/data/real.db"), "{told}");
+    assert_kept(daemon, &acknowledged, |_| ());
+}
+
+#[test]
+fn backup_over_the_store_starts_and_rescued_copies_are_named() {
+    let mut daemon = stage().start(&[]);
+    daemon.post("/v1/runs", &plan("shop", "t", "m")).ok();
+    let (store, backup) = (daemon.stage.path("data/runs.db"), daemon.stage.path("data/backup.db"));
+    nexus_router::store::backup(&store, &backup, |_, _| ()).unwrap();
+    nexus_router::store::adopt(&backup).unwrap();
+    let acknowledged = load_until_refused(&daemon, || std::fs::rename(&backup, &store).unwrap());
+    let told = wait_until_safe(&daemon);
+    let copy = told["copy"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned();
+    let problem = daemon.post("/v1/runs", &plan("shop", "t", "m")).refused(503, "STORE_DISPLACED");
+    assert!(
+        problem["hint"].as_str().unwrap().contains("store restore runs.db.rescued-"),
+        "{problem}"
+    );
+    daemon.kill();
+    let again = daemon.again();
+    again.assert_alive();
+    until("the warning", || again.stderr().contains(&copy).then_some(()));
+    let current = Store::open_read_only(&store).unwrap();
+    assert_eq!(current.check(|_, _| ()).unwrap().findings, []);
+    let rescued = Store::open_read_only(Path::new(&copy)).unwrap();
+    for run_id in acknowledged {
+        assert!(rescued.find(&run_id).unwrap().is_some());
+    }
+}
+
+#[test]
+fn daemon_that_saved_nothing_fails() {
+    let mut daemon = stage().start(&[]);
+    daemon.post("/v1/runs", &plan("echo", "t", "m")).ok();
+    let data = daemon.stage.path("data");
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::write(&data, "").unwrap();
+    daemon.post("/v1/runs", &plan("echo", "t", "m")).refused(503, "STORE_DISPLACED");
+    assert_ne!(daemon.stop().code(), Some(0));
+    assert!(daemon.stderr().contains("is lost with this process"), "{}", daemon.stderr());
+}
+
+#[test]
 fn daemon_does_not_start_on_a_damaged_store() {
     let mut daemon = stage().start(&[]);
     for _ in 0..20 {

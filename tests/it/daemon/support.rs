@@ -309,10 +309,10 @@ impl Daemon {
     }
 
     /// Ends the daemon as an operator would, and waits for it.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self) -> std::process::ExitStatus {
         use rustix::process::{Pid, Signal, kill_process};
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
-        self.process.wait().unwrap();
+        self.process.wait().unwrap()
     }
 
     /// Starts another daemon in the place of this one, which is gone.

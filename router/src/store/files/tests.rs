@@ -221,8 +221,9 @@ fn audit_and_imports_are_refused_too() {
 #[test]
 fn failed_rescue_is_tried_again() {
     let mut place = Place::new();
-    // Without its directory there is no place for a copy.
+    // A file in the place of its directory leaves no place for a copy.
     std::fs::remove_dir_all(place.path("data")).unwrap();
+    std::fs::write(place.path("data"), "").unwrap();
     assert_eq!(place.write("b").unwrap_err().code(), "STORE_DISPLACED");
     let files = place.store().shared.files.clone().unwrap();
     let end = Instant::now() + PATIENCE;
@@ -231,8 +232,172 @@ fn failed_rescue_is_tried_again() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(place.store().displacement().unwrap().rescue, Rescue::Pending);
+    assert_eq!(place.store().finish().unwrap_err().code(), "STORE_DISPLACED");
+    std::fs::remove_file(place.path("data")).unwrap();
     std::fs::create_dir(place.path("data")).unwrap();
+    place.store().finish().unwrap();
     assert_eq!(place.refused().rescue, Rescue::Copied(files.path().to_owned()));
     place.store = None;
     assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
+
+#[test]
+fn removed_directory_is_made_again_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut place = Place::new();
+    std::fs::remove_dir_all(place.path("data")).unwrap();
+    assert_eq!(place.refused().rescue, Rescue::Copied(place.db()));
+    let mode = std::fs::metadata(place.path("data")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    place.store = None;
+    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
+
+#[test]
+fn link_to_the_store_is_another_file() {
+    let mut place = Place::new();
+    let aside = place.path("data/real.db");
+    std::fs::rename(place.db(), &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, place.db()).unwrap();
+    let displacement = place.refused();
+    assert_eq!(displacement.change, FileChange::Replaced);
+    assert_eq!(displacement.rescue, Rescue::InPlace);
+    // SQLite finds no WAL by the name that the link leads to: the file alone has everything.
+    std::fs::copy(&aside, place.path("copy.db")).unwrap();
+    assert!(Store::open_read_only(&place.path("copy.db")).unwrap().find("a").unwrap().is_some());
+    // Another process may have written through the link.
+    std::fs::rename(&aside, place.db()).unwrap();
+    assert!(place.write("c").is_err());
+    place.store = None;
+    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
+
+#[test]
+fn log_beside_the_new_name_is_not_overwritten() {
+    let mut place = Place::new();
+    let aside = place.path("data/real.db");
+    std::fs::write(place.path("data/real.db-wal"), "what another process wrote").unwrap();
+    std::fs::rename(place.db(), &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, place.db()).unwrap();
+    let Rescue::Copied(copy) = place.refused().rescue else { panic!("no copy") };
+    place.store = None;
+    assert_eq!(Place::runs_in(&copy), ["a"]);
+}
+
+#[test]
+fn switched_link_displaces_until_it_is_switched_back() {
+    for links_file in [false, true] {
+        let mut place = Place::new();
+        place.store = None;
+        let link = place.path("link");
+        let (one, other) = (place.path("data"), place.path("other"));
+        std::fs::create_dir(&other).unwrap();
+        let (db, one, other) = match links_file {
+            true => (link.clone(), one.join("runs.db"), other.join("runs.db")),
+            false => (link.join("runs.db"), one, other),
+        };
+        let switch = |target: &Path| {
+            drop(std::fs::remove_file(&link));
+            std::os::unix::fs::symlink(target, &link).unwrap();
+        };
+        switch(&one);
+        place.store = Some(Store::open(&db).unwrap());
+        switch(&other);
+        let displacement = place.refused();
+        assert_eq!(displacement.path, db);
+        assert_eq!(displacement.rescue, Rescue::InPlace);
+        // The file alone has everything.
+        std::fs::copy(place.db(), place.path("copy.db")).unwrap();
+        assert!(
+            Store::open_read_only(&place.path("copy.db")).unwrap().find("a").unwrap().is_some()
+        );
+        switch(&one);
+        assert_eq!(place.store().displacement(), None);
+        place.write("c").unwrap();
+    }
+}
+
+#[test]
+fn backup_put_over_the_store_stays_whole() {
+    for keeps_old in [false, true] {
+        let mut place = Place::new();
+        let backup = place.path("data/backup.db");
+        crate::store::backup(&place.db(), &backup, |_, _| ()).unwrap();
+        crate::store::adopt(&backup).unwrap();
+        let before = std::fs::read(&backup).unwrap();
+        for number in 0..20 {
+            place.write(&format!("later-{number}")).unwrap();
+        }
+        if keeps_old {
+            std::fs::rename(place.db(), place.path("data/old.db")).unwrap();
+        }
+        std::fs::rename(&backup, place.db()).unwrap();
+        let rescued = match place.refused().rescue {
+            Rescue::Copied(copy) => copy,
+            other => {
+                assert_eq!((other, keeps_old), (Rescue::InPlace, true));
+                place.path("data/old.db")
+            }
+        };
+        for suffix in ["-wal", "-shm"] {
+            assert!(
+                !beside(&place.db(), suffix).exists(),
+                "{suffix} would be applied to the backup"
+            );
+        }
+        let copies = crate::store::rescued_copies(&place.db());
+        assert_eq!(copies, place.rescued_copies());
+        assert_eq!(copies.len(), usize::from(!keeps_old));
+        place.store = None;
+        assert_eq!(std::fs::read(place.db()).unwrap(), before);
+        assert_eq!(Place::runs_in(&place.db()), ["a"]);
+        assert_eq!(Place::runs_in(&rescued).len(), 21);
+    }
+}
+
+#[test]
+fn displaced_store_writes_nothing_when_it_is_closed() {
+    let mut place = Place::new();
+    std::fs::remove_file(place.path("data/runs.db-wal")).unwrap();
+    assert_eq!(place.refused().rescue, Rescue::InPlace);
+    place.store = None;
+    assert_eq!(crate::store::lost_log_pages(&place.db()), None);
+    assert_eq!(Place::runs_in(&place.db()), ["a"]);
+}
+
+#[test]
+fn truncated_store_is_noticed_and_not_called_safe() {
+    let place = Place::new();
+    let file = std::fs::File::options().write(true).open(place.db()).unwrap();
+    // All content is in the file, and then it is not.
+    let checkpoint = |connection: &mut rusqlite::Connection| {
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    };
+    place.store().writer().unwrap().job(checkpoint).unwrap().unwrap();
+    place.write("more").unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let error = place.write("b").unwrap_err();
+    assert_eq!(error.code(), "STORE_DISPLACED", "{error}");
+    assert!(error.to_string().contains("runs.db was truncated"), "{error}");
+    let files = place.store().shared.files.clone().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while files.state().retry.is_none() && files.displacement().unwrap().rescue == Rescue::Pending {
+        assert!(Instant::now() < end, "nothing was tried");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_ne!(files.displacement().unwrap().rescue, Rescue::InPlace);
+    file.set_len(1 << 30).unwrap();
+    assert!(place.write("c").is_err(), "what was cut off does not come back");
+}
+
+#[test]
+fn checkpoints_are_no_truncation() {
+    let place = Place::new();
+    for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
+        place.write(mode).unwrap();
+        let other = rusqlite::Connection::open(place.db()).unwrap();
+        other.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())).unwrap();
+        place.write(&format!("{mode} done")).unwrap();
+    }
+    assert_eq!(place.store().displacement(), None);
 }
