@@ -60,6 +60,25 @@ fn copies_are_listed_and_removed() {
 }
 
 #[test]
+fn link_in_place_of_cache_is_not_pruned() {
+    let world = World::new();
+    inspect(&world);
+    let libraries = list(&world)["libraries"][0]["path"].as_str().map(PathBuf::from).unwrap();
+    let directory = libraries.parent().unwrap();
+    let victim = world.path("victim");
+    std::fs::rename(directory, &victim).unwrap();
+    std::fs::write(victim.join("libvictim.so"), "library").unwrap();
+    let before = std::fs::read_dir(&victim).unwrap().count();
+    std::os::unix::fs::symlink(&victim, directory).unwrap();
+    for arguments in [&["cache", "list"][..], &["cache", "prune", "--all"]] {
+        let refused = world.run(arguments);
+        assert_eq!(refused.code(), 2, "{}", refused.stdout());
+        assert!(refused.stderr().contains("is not a directory"), "{}", refused.stderr());
+    }
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), before);
+}
+
+#[test]
 fn cache_stays_within_its_limit() {
     let world = World::new();
     let size = std::fs::metadata(build(&world, 0)).unwrap().len();

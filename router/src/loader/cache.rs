@@ -43,7 +43,19 @@ pub(super) fn open(path: &Path, max_size: u64) -> io::Result<fs::File> {
 /// Makes sure that a directory is there, is ours, and cannot be written by anybody else.
 pub(super) fn private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let metadata = fs::metadata(path)?;
+    check_private(path, &fs::metadata(path)?)
+}
+
+/// Checks that a directory is there, is ours, cannot be written by anybody else, and is not a link to another.
+pub(super) fn check_plain_private(path: &Path) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_dir() {
+        return Err(io::Error::other(format!("{} is not a directory", path.display())));
+    }
+    check_private(path, &metadata)
+}
+
+fn check_private(path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user {
         return Err(io::Error::other(format!(

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
-use super::cache::{KEEP, private_directory};
+use super::cache::{KEEP, check_plain_private, private_directory};
 use crate::digest::Digest;
 
 /// Longer paths of libraries are not shown.
@@ -104,21 +104,31 @@ impl LibraryCache {
     }
 
     fn open_mark(&self, digest: &str) -> io::Result<File> {
-        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(flags.bits().cast_signed()).open(self.mark(digest))
+        open_plain(&mut options, &self.mark(digest))
+    }
+
+    /// Checks that copies in the directory can only be ours. False if there is no directory.
+    fn check_directory(&self) -> io::Result<bool> {
+        match check_plain_private(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            checked => checked?,
+        }
+        // Whoever can write there can put a link in its place.
+        self.directory.parent().map_or(Ok(()), private_directory)?;
+        Ok(true)
     }
 
     /// Lists the copies, the one first that was not used for longest.
     ///
     /// # Errors
-    /// When the directory cannot be read. One that is not there is empty.
+    /// When the directory cannot be read, is a link, or is not private to this user. One that is not there is empty.
     pub fn list(&self) -> io::Result<Vec<CachedLibrary>> {
-        let entries = match fs::read_dir(&self.directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
+        if !self.check_directory()? {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&self.directory)?;
         let mut found: Vec<_> = entries.flatten().filter_map(|entry| self.look(&entry)).collect();
         found.sort_by(|a, b| a.last_use.cmp(&b.last_use).then_with(|| a.digest.cmp(&b.digest)));
         Ok(found)
@@ -126,9 +136,9 @@ impl LibraryCache {
 
     fn look(&self, entry: &fs::DirEntry) -> Option<CachedLibrary> {
         let name = entry.file_name();
-        let digest = name.to_str()?.strip_suffix(".so")?.to_owned();
+        let digest = digest_of(name.to_str()?, ".so")?.to_owned();
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-        let mark = fs::OpenOptions::new().read(true).open(self.mark(&digest)).ok();
+        let mark = open_plain(fs::OpenOptions::new().read(true), &self.mark(&digest)).ok();
         let used = mark.as_ref().and_then(|mark| mark.metadata().ok()?.modified().ok());
         let copied = metadata.accessed().into_iter().chain(metadata.modified()).max();
         Some(CachedLibrary {
@@ -145,8 +155,11 @@ impl LibraryCache {
     /// Removes copies that no process uses.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// When the directory cannot be read, is a link, or is not private to this user. Then nothing is removed.
     pub fn prune(&self, rule: &PruneRule) -> io::Result<PruneReport> {
+        if !self.check_directory()? {
+            return Ok(PruneReport::default());
+        }
         self.remove_abandoned();
         let all = self.list()?;
         let kept_bytes = all.iter().map(|copy| copy.bytes).sum();
@@ -198,7 +211,7 @@ impl LibraryCache {
             if age.is_none_or(|age| age < ABANDONED) {
                 continue;
             }
-            if let Some(digest) = name.strip_suffix(".use") {
+            if let Some(digest) = digest_of(name, ".use") {
                 let is_alone = !self.directory.join(format!("{digest}.so")).exists();
                 let free = self.open_mark(digest).ok().filter(|mark| mark.try_lock().is_ok());
                 if is_alone && free.is_some() {
@@ -209,6 +222,24 @@ impl LibraryCache {
             }
         }
     }
+}
+
+/// Returns the digest that a file of the cache is named after.
+fn digest_of<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
+    let is_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digest = name.strip_suffix(suffix)?;
+    (digest.len() == 64 && digest.bytes().all(is_hex)).then_some(digest)
+}
+
+/// Opens a plain file, and nothing that stands in its place.
+fn open_plain(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> {
+    // Without O_NONBLOCK, opening a pipe would wait for a writer.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(file)
 }
 
 fn note_use(mark: &mut File, source: &Path) -> io::Result<()> {
@@ -314,6 +345,62 @@ mod tests {
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
+    }
+
+    #[test]
+    fn link_and_shared_directory_are_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let place = tempfile::tempdir().unwrap();
+        let cache = LibraryCache::new(&place.path().join("cache"), 0);
+        copy(&cache, "own", 1, 1);
+        let linked = LibraryCache::new(&place.path().join("linked"), 0);
+        fs::create_dir(place.path().join("linked")).unwrap();
+        std::os::unix::fs::symlink(&cache.directory, &linked.directory).unwrap();
+        assert!(linked.list().is_err() && linked.prune(&linked.rule()).is_err());
+        for directory in [cache.directory.clone(), place.path().join("cache")] {
+            let set = |mode| {
+                fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+            };
+            set(0o777);
+            assert!(cache.list().is_err() && cache.prune(&cache.rule()).is_err());
+            set(0o700);
+        }
+        assert_eq!(names(&cache.prune(&cache.rule()).unwrap().removed), ["/lib/own"]);
+    }
+
+    #[test]
+    fn files_with_other_names_are_not_copies() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = LibraryCache::new(place.path(), 0);
+        let digest = copy(&cache, "own", 1, 1).to_string();
+        let others = [
+            "libc.so".to_owned(),
+            format!("{}.so", digest.to_uppercase()),
+            format!("{digest}0.so"),
+            "other.use".to_owned(),
+        ];
+        for name in &others {
+            let file = fs::File::create(cache.directory.join(name)).unwrap();
+            file.set_modified(SystemTime::now() - 2 * ABANDONED).unwrap();
+        }
+        assert_eq!(names(&cache.prune(&cache.rule()).unwrap().removed), ["/lib/own"]);
+        assert!(others.iter().all(|name| cache.directory.join(name).exists()));
+    }
+
+    #[test]
+    fn pipe_in_place_of_mark_does_not_block() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = LibraryCache::new(place.path(), 0);
+        let digest = copy(&cache, "piped", 1, 1);
+        let mark = cache.mark(&digest.to_string());
+        fs::remove_file(&mark).unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &mark, kind, mode, 0).unwrap();
+        let listed = cache.list().unwrap();
+        assert_eq!((listed.len(), &listed[0].source), (1, &None));
+        assert!(cache.hold(digest, Path::new("/lib/piped")).is_none());
+        assert_eq!(cache.prune(&cache.rule()).unwrap().kept, 1, "nobody can hold it");
     }
 
     #[test]
