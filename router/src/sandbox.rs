@@ -45,7 +45,8 @@ pub(crate) use notify::{Listener, Notice, NoticeKind, Target, nowhere, probe};
 pub(crate) use notify::{MARK, hostile, listen};
 pub(crate) use sys::{
     Code, close_inherited_descriptors, fork, group_of, heed_all_signals, heed_children,
-    is_timer_armed, session_of, set_up_allocator, share_descriptors, signal_handlers,
+    ignore_file_size_signal, is_timer_armed, process_settings, session_of, set_up_allocator,
+    share_descriptors, signal_handlers,
 };
 
 /// What a dry run may use.

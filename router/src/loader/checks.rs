@@ -124,6 +124,14 @@ pub(super) fn is_lasting(error: &AdapterLoadError) -> bool {
         && !error.cause().is_some_and(|cause| cause.text.split(", ").any(passive))
 }
 
+/// Returns whether checks failed only for effects that come and go with time: threads that had not ended, and output.
+pub(super) fn is_momentary(error: &AdapterLoadError, observations: &Observations) -> bool {
+    let comes_and_goes =
+        |effect: &String| ["threads:", "output:"].iter().any(|kind| effect.starts_with(kind));
+    error.cause().is_some_and(|cause| cause.text == "NO_SIDE_EFFECTS")
+        && observations.side_effects.iter().all(comes_and_goes)
+}
+
 /// Runs every check, in the order of the table.
 pub(crate) fn run_checks(candidate: &Candidate<'_>) -> Vec<CheckResult> {
     CHECKS.iter().map(|check| run_check(check, candidate)).collect()
@@ -155,4 +163,25 @@ fn result(check: &Check, outcome: Outcome) -> CheckResult {
         Outcome::Skip(message) => (Status::Skip, message),
     };
     CheckResult { id: check.id, status, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_and_output_come_and_go() {
+        let failed = |checks: &str| {
+            AdapterLoadError::new("m:f", Reason::ChecksFailed, "failed").caused_by("checks", checks)
+        };
+        let with = |effects: &[&str]| Observations {
+            side_effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            ..Observations::default()
+        };
+        let race = with(&["threads: 2 before, 3 after", "output: at least 3 bytes were printed"]);
+        assert!(is_momentary(&failed("NO_SIDE_EFFECTS"), &race));
+        assert!(!is_momentary(&failed("NO_SIDE_EFFECTS, KIND_MATCHES"), &race));
+        let lasting = with(&["threads: 2 before, 3 after", "write: /tmp/x"]);
+        assert!(!is_momentary(&failed("NO_SIDE_EFFECTS"), &lasting));
+    }
 }

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +48,8 @@ pub fn run_child() -> ExitCode {
 }
 
 fn try_one(parent: u32) -> ExitCode {
+    // A file that must not grow is an error for the library, which may do without it.
+    sandbox::ignore_file_size_signal();
     match work(parent) {
         Ok(()) => ExitCode::SUCCESS,
         // The host has gone or speaks another language; there is nobody to tell.
@@ -79,6 +81,9 @@ fn work(parent: u32) -> io::Result<()> {
         return say(&wire, &Message::Unconfined { missing: vec![Feature::SeccompNotify] });
     }
     let code = Code::now();
+    if matches!(job.task, Task::Examine) {
+        open_decoys()?;
+    }
     // A host may open it on a thread with a small stack, and what fits this one's might not fit there.
     let tried = std::thread::scope(|scope| {
         let (job, wire) = (&job, &wire);
@@ -91,6 +96,19 @@ fn work(parent: u32) -> io::Result<()> {
     if let Some(observations) = observed {
         say(&wire, &Message::Stage(Stage::Exit))?;
         say(&wire, &Message::Done(observations))?;
+    }
+    Ok(())
+}
+
+/// Opens descriptors where a host may have its own, so that a library shows which it closes of those that are not its own.
+fn open_decoys() -> io::Result<()> {
+    let nothing = File::open("/dev/null")?;
+    for least in [8, 20, 32, 64, 100, 128, 200, 250, 1000] {
+        // Higher ones than are allowed are not there to be closed.
+        if let Ok(decoy) = rustix::io::fcntl_dupfd_cloexec(&nothing, least) {
+            // Nobody here may count on it: it is there to be closed.
+            let _number = decoy.into_raw_fd();
+        }
     }
     Ok(())
 }
@@ -168,7 +186,7 @@ fn try_library(
     match &job.task {
         Task::Load => {}
         Task::Examine => {
-            observations.side_effects = before.changes(&ProcessState::now());
+            observations.side_effects = before.changes(&before.settled());
             stage(Stage::Factory);
             let second = create();
             stage(Stage::Drop);

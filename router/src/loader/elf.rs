@@ -59,6 +59,8 @@ pub(super) fn examine(
 pub(super) struct Dependencies {
     pub(super) names: Vec<String>,
     pub(super) places: Vec<String>,
+    /// The name by which others ask for it.
+    pub(super) own_name: Option<String>,
 }
 
 /// Returns the dependencies of a library that was examined.

@@ -4,6 +4,7 @@
 //! system's, which only its administrator changes. A library that wants others to be looked for elsewhere is refused,
 //! also if none of them is there yet.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::Loader;
@@ -48,7 +49,7 @@ impl Loader {
     }
 
     /// Finds a dependency that is loaded, or could be, from outside of the system's directories.
-    fn find_foreign(&self, Dependencies { names, places }: &Dependencies) -> Option<String> {
+    fn find_foreign(&self, Dependencies { names, places, .. }: &Dependencies) -> Option<String> {
         let first = names.first()?;
         if let Some(place) = places.iter().find(|place| !is_of_system(Path::new(place))) {
             return Some(format!("needs {first}, which it looks for in {place}"));
@@ -72,26 +73,52 @@ impl Loader {
             return None;
         }
         let preload = self.library_preload.as_deref().unwrap_or_default().to_string_lossy();
-        let is_foreign = |text: &&str| text.contains('/') && !is_of_system(Path::new(text));
+        let is_foreign = |text: &&str| match text.contains('/') {
+            true => !is_of_system(Path::new(text)),
+            // A plain name is looked for like a dependency. What is not in these places comes from the system's.
+            false => {
+                text.contains('$')
+                    || searched.iter().any(|place| {
+                        let is_there =
+                            [*text, "glibc-hwcaps"].iter().any(|file| place.join(file).exists());
+                        is_there && !(is_of_system(place) && is_of_system(&place.join(text)))
+                    })
+            }
+        };
         let mut preloaded = preload.split([' ', ':']).filter(|text| !text.is_empty());
         if let Some(preloaded) = preloaded.find(is_foreign) {
             return Some(format!("this process has {preloaded} loaded by LD_PRELOAD"));
         }
         // A library that this process has already is taken again for its name, wherever it came from.
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        find_loaded(&maps, names)
+        find_loaded(&maps, names, own_name)
             .map(|(name, path)| format!("needs {name}, and this process has {path} loaded"))
     }
 }
 
-/// Finds a needed library that a process has loaded from outside of the system's directories.
-fn find_loaded<'a>(maps: &'a str, names: &'a [String]) -> Option<(&'a str, &'a str)> {
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    paths.filter(|path| !is_of_system(Path::new(path))).find_map(|path| {
+/// Finds a needed library that a process has loaded from outside of the system's directories: by the name that it has
+/// for others, which `own_name` finds out, or by that of its file.
+fn find_loaded<'a>(
+    maps: &'a str,
+    names: &'a [String],
+    own_name: impl Fn(&Path) -> Option<String>,
+) -> Option<(&'a str, &'a str)> {
+    let is_code = |line: &&str| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+    let code = maps.lines().filter(is_code);
+    let paths: BTreeSet<&str> =
+        code.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
+    paths.into_iter().filter(|path| !is_of_system(Path::new(path))).find_map(|path| {
         let file = Path::new(path).file_name()?;
-        let name = names.iter().find(|name| file == name.as_str())?;
-        Some((name.as_str(), path))
+        let own_name = own_name(Path::new(path));
+        let is_named = |name: &&String| file == name.as_str() || own_name.as_ref() == Some(*name);
+        Some((names.iter().find(is_named)?.as_str(), path))
     })
+}
+
+/// Returns the name that a library has for others.
+fn own_name(path: &Path) -> Option<String> {
+    let bytes = image::read("", path).ok()?;
+    elf::dependencies(&bytes)?.own_name
 }
 
 /// Returns whether a path lies in a directory of the system's libraries, wherever links in it lead.
@@ -111,7 +138,7 @@ mod tests {
 
     fn dependencies(names: &[&str], places: &[&str]) -> Dependencies {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        Dependencies { names: owned(names), places: owned(places) }
+        Dependencies { names: owned(names), places: owned(places), own_name: None }
     }
 
     #[test]
@@ -147,6 +174,13 @@ mod tests {
         loader.library_path = None;
         loader.library_preload = Some(directory.path().join("libmine.so.1").into());
         assert!(loader.find_foreign(&needs).unwrap().contains("LD_PRELOAD"));
+        // A plain name is looked for in the same places.
+        loader.library_preload = Some("libother.so libplain.so".into());
+        std::fs::remove_dir(directory.path().join("glibc-hwcaps")).unwrap();
+        loader.library_path = Some(directory.path().into());
+        assert_eq!(loader.find_foreign(&needs), None);
+        std::fs::write(directory.path().join("libplain.so"), "").unwrap();
+        assert!(loader.find_foreign(&needs).unwrap().contains("libplain.so loaded by LD_PRELOAD"));
         // Workers get no such variable.
         loader.placement.isolation = Isolation::Worker;
         assert_eq!(loader.find_foreign(&needs), None);
@@ -154,11 +188,17 @@ mod tests {
 
     #[test]
     fn loaded_library_is_found_by_its_name() {
-        let maps = "7f00-7f01 r--p 0 08:01 1    /usr/lib/libc.so.6\n7f01-7f02 r--p 0 08:01 2    /opt/a b/libx.so\n";
+        let maps = "7f00-7f01 r-xp 0 08:01 1    /usr/lib/libc.so.6\n7f01-7f02 r-xp 0 08:01 2    /opt/a b/libx.so.1.9\n\
+                    7f02-7f03 r--p 0 08:01 3    /opt/libdata.so\n";
         let names =
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(find_loaded(maps, &names(&["libc.so.6"])), None);
-        let names = names(&["libx.so"]);
-        assert_eq!(find_loaded(maps, &names), Some(("libx.so", "/opt/a b/libx.so")));
+        let own = |_: &Path| Some("libx.so.1".to_owned());
+        assert_eq!(find_loaded(maps, &names(&["libc.so.6", "libdata.so"]), own), None);
+        for name in ["libx.so.1", "libx.so.1.9"] {
+            let names = names(&[name]);
+            let found = find_loaded(maps, &names, own);
+            assert_eq!(found, Some((name, "/opt/a b/libx.so.1.9")));
+            assert_eq!(find_loaded(maps, &names, |_| None).is_some(), name == "libx.so.1.9");
+        }
     }
 }

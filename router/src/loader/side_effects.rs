@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::process::Resource;
 
@@ -36,8 +37,8 @@ const EXITING: u64 = 4;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProcessState {
     threads: usize,
-    /// What each descriptor stands for.
-    descriptors: BTreeMap<OsString, Option<PathBuf>>,
+    /// What each descriptor stands for, and its flags.
+    descriptors: BTreeMap<OsString, (Option<PathBuf>, String)>,
     environment: BTreeMap<OsString, OsString>,
     /// What is blocked, and where each signal goes.
     signals: (String, Vec<usize>),
@@ -48,7 +49,26 @@ pub(super) struct ProcessState {
     limits: Vec<(Option<u64>, Option<u64>)>,
     /// Niceness, priority and policy of the main thread and of this one, and the processors of this one.
     scheduling: (Vec<String>, Vec<String>, String),
+    /// Privileges, filters, locked memory and the like, by name.
+    settings: BTreeMap<&'static str, String>,
 }
+
+/// Lines of a thread's status that a library must leave alone, with their names.
+const STATUS_LINES: &[(&str, &str)] = &[
+    ("NoNewPrivs:", "new privileges"),
+    ("Seccomp:", "seccomp mode"),
+    ("Seccomp_filters:", "seccomp filters"),
+    ("CapInh:", "inheritable capabilities"),
+    ("CapPrm:", "permitted capabilities"),
+    ("CapEff:", "effective capabilities"),
+    ("CapBnd:", "capability bounding set"),
+    ("CapAmb:", "ambient capabilities"),
+    ("VmLck:", "locked memory"),
+];
+
+/// Time that threads get to end.
+const SETTLING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 impl ProcessState {
     /// Takes note of the present state.
@@ -86,7 +106,13 @@ impl ProcessState {
                 .count(),
             // The descriptor that lists the others has no target any more; it is the same each time.
             descriptors: entries("/proc/self/fd")
-                .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
+                .map(|entry| {
+                    let info = std::path::Path::new("/proc/self/fdinfo").join(entry.file_name());
+                    let info = std::fs::read_to_string(info).unwrap_or_default();
+                    let flags = info.lines().find(|line| line.starts_with("flags:"));
+                    let flags = flags.unwrap_or_default().to_owned();
+                    (entry.file_name(), (std::fs::read_link(entry.path()).ok(), flags))
+                })
                 .collect(),
             environment: std::env::vars_os().collect(),
             signals: (blocked, sandbox::signal_handlers()),
@@ -102,6 +128,24 @@ impl ProcessState {
                 scheduled(&read("/proc/thread-self/stat")),
                 of_status("Cpus_allowed:"),
             ),
+            settings: STATUS_LINES
+                .iter()
+                .map(|(line, name)| (*name, of_status(line)))
+                .chain(sandbox::process_settings().map(|(name, value)| (name, value.to_string())))
+                .chain([("choice when memory is short", read("/proc/self/oom_score_adj"))])
+                .collect(),
+        }
+    }
+
+    /// Takes note of the present state as soon as there are no more threads than before, or threads had time to end.
+    pub(super) fn settled(&self) -> Self {
+        let deadline = Instant::now() + SETTLING;
+        loop {
+            let after = Self::now();
+            if after.threads <= self.threads || Instant::now() >= deadline {
+                return after;
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -150,6 +194,11 @@ impl ProcessState {
         for ((name, _), _) in limits.filter(|(_, (before, after))| before != after) {
             changes.push(format!("limits: that of {name} was changed"));
         }
+        for (name, _) in
+            self.settings.iter().filter(|(name, old)| after.settings.get(*name) != Some(old))
+        {
+            changes.push(format!("process setting: {name} was changed"));
+        }
         if after.scheduling != self.scheduling {
             changes.push("scheduling: priority, policy or processors were changed".to_owned());
         }
@@ -193,6 +242,35 @@ mod tests {
         changed(|state| state.umask.push('7'), "umask");
         changed(|state| state.limits[9] = (Some(1), Some(1)), "limits: that of descriptors");
         changed(|state| state.scheduling.1[0].push('1'), "scheduling");
+        changed(
+            |state| state.descriptors.values_mut().for_each(|(_, flags)| flags.push('1')),
+            "descriptors",
+        );
+        for (line, name) in STATUS_LINES {
+            assert!(before.settings[name].starts_with(line), "{name}");
+        }
+        let names: Vec<&'static str> = before.settings.keys().copied().collect();
+        assert!(names.contains(&"child subreaper") && names.contains(&"locked memory"));
+        for name in names {
+            let mut after = ProcessState::now();
+            after.settings.insert(name, "other".to_owned());
+            let told = format!("process setting: {name} was changed");
+            assert!(before.changes(&after).contains(&told), "{name}");
+        }
+    }
+
+    #[test]
+    fn ending_threads_are_waited_for() {
+        let mut before = ProcessState::now();
+        // Other tests run beside this one: as many threads as there may be are never too many.
+        before.threads = usize::MAX;
+        let (held, release) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || release.recv().is_err());
+        assert!(before.settled().threads < before.threads);
+        before.threads = 0;
+        assert!(before.settled().threads > 0);
+        drop(held);
+        assert!(thread.join().unwrap());
     }
 
     #[test]

@@ -148,8 +148,12 @@ impl Loader {
         opened.admit(&observations.description)?;
         if self.placement.require_valid {
             self.require_valid(opened, &observations).inspect_err(|error| {
-                if checks::is_lasting(error) {
-                    verdict.remember_refusal(opened, error);
+                if !checks::is_lasting(error) {
+                    return;
+                }
+                match checks::is_momentary(error, &observations) {
+                    true => verdict.remember_briefly(opened, error),
+                    false => verdict.remember_refusal(opened, error),
                 }
             })?;
         }

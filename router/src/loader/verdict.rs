@@ -2,8 +2,8 @@
 //!
 //! A verdict is bound to the file's digest, the factory, the configuration, the build of the program that
 //! tried it, and where it is to run with which grants and limits. A refusal is remembered only if another trial would end
-//! alike. One for lack of time holds for an hour, because a machine may be slow in a way that nobody sees; one for a
-//! crash holds for a day. Texts of a refusal hold no value of the configuration, and no output of the library.
+//! alike. One for lack of time, running threads or output holds for ten minutes, because a machine may be slow or frozen
+//! in a way that nobody sees; one for a crash holds for a day. Texts of a refusal hold no value of the configuration, and no output of the library.
 
 use std::fs;
 use std::io;
@@ -28,11 +28,11 @@ use crate::secret::Secrets;
 /// What was seen is a description and a confinement.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Milliseconds for which a refusal for lack of time is remembered.
-const SLOW_FOR: i64 = 60 * 60 * 1000;
+/// Milliseconds for which a refusal is remembered that a slow, frozen or busy machine may have caused.
+const MOMENT: i64 = 10 * 60 * 1000;
 
 /// Milliseconds for which a crash is remembered.
-const CRASHED_FOR: i64 = 24 * SLOW_FOR;
+const CRASHED_FOR: i64 = 24 * 60 * 60 * 1000;
 
 /// Outcome of trying a library.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,6 +58,8 @@ pub(super) struct RememberedRefusal {
     cause: Option<(String, String)>,
     /// When it was refused, in milliseconds since 1970.
     since: i64,
+    /// Whether the course of time may have caused it.
+    is_momentary: bool,
 }
 
 /// The place of one verdict.
@@ -156,6 +158,12 @@ impl VerdictFile {
         self.remember(&TrialVerdict::Refused(refusal));
     }
 
+    /// Remembers for a short time that a library was refused.
+    pub(super) fn remember_briefly(&self, opened: &Opened, error: &AdapterLoadError) {
+        let refusal = RememberedRefusal::of(opened, error, Clock::System.now());
+        self.remember(&TrialVerdict::Refused(RememberedRefusal { is_momentary: true, ..refusal }));
+    }
+
     /// Writes the verdict. A failure is harmless: the library is tried again.
     fn remember(&self, verdict: &TrialVerdict) {
         let written = private_directory(&self.directory).and_then(|()| {
@@ -190,6 +198,7 @@ impl RememberedRefusal {
             hint: secrets.scrub(error.hint()),
             cause: cause.map(|cause| (cause.cause_type.clone(), secrets.scrub(&cause.text))),
             since: now.as_millis(),
+            is_momentary: error.reason() == Reason::LibraryTimedOut,
         }
     }
 
@@ -197,7 +206,7 @@ impl RememberedRefusal {
     fn holds_at(&self, now: Timestamp) -> bool {
         let age = now.as_millis().saturating_sub(self.since);
         self.reason().is_some_and(|reason| match reason {
-            Reason::LibraryTimedOut => (0..SLOW_FOR).contains(&age),
+            _ if self.is_momentary => (0..MOMENT).contains(&age),
             Reason::ChecksFailed => true,
             _ => (0..CRASHED_FOR).contains(&age),
         })
@@ -256,6 +265,7 @@ mod tests {
             hint: "h".to_owned(),
             cause: None,
             since: 1_000_000,
+            is_momentary: reason == Reason::LibraryTimedOut,
         }
     }
 
@@ -263,8 +273,10 @@ mod tests {
     fn refusals_that_a_machine_may_cause_expire() {
         let at = |millis| Timestamp::from_millis(1_000_000 + millis);
         let slow = refusal(Reason::LibraryTimedOut);
-        assert!(slow.holds_at(at(SLOW_FOR - 1)));
-        assert!(!slow.holds_at(at(SLOW_FOR)) && !slow.holds_at(at(-1)));
+        assert!(slow.holds_at(at(MOMENT - 1)));
+        assert!(!slow.holds_at(at(MOMENT)) && !slow.holds_at(at(-1)));
+        let race = RememberedRefusal { is_momentary: true, ..refusal(Reason::ChecksFailed) };
+        assert!(race.holds_at(at(MOMENT - 1)) && !race.holds_at(at(MOMENT)));
         let crashed = refusal(Reason::LibraryCrashed);
         assert!(crashed.holds_at(at(CRASHED_FOR - 1)) && !crashed.holds_at(at(CRASHED_FOR)));
         assert!(refusal(Reason::ChecksFailed).holds_at(at(1000 * CRASHED_FOR)));

@@ -157,27 +157,43 @@ impl Listener {
             libc::SOCK_DGRAM => Some(SocketType::DGRAM),
             _ => None,
         };
-        match kind_of.filter(|_| known) {
+        let is_route = family == libc::AF_NETLINK && low(notice.arguments[2]) == 0;
+        let text =
+            if is_route { "socket: netlink route".to_owned() } else { format!("socket: {name}") };
+        let stands_in = match kind_of.filter(|_| known) {
             Some(stand_in) => {
                 let mut flags = SocketFlags::CLOEXEC;
                 flags.set(SocketFlags::NONBLOCK, kind & libc::SOCK_NONBLOCK != 0);
                 let made = rustix::net::socket_with(AddressFamily::UNIX, stand_in, flags, None);
-                self.answer_opened(notice, made, kind & libc::SOCK_CLOEXEC != 0);
+                self.answer_opened(notice, made, kind & libc::SOCK_CLOEXEC != 0)
             }
-            None => self.answer(notice, Err(Errno::PERM)),
+            None => {
+                self.answer(notice, Err(Errno::PERM));
+                false
+            }
+        };
+        // The C library asks services, routes and datagram sockets when it looks up names and addresses. Whatever else
+        // such a socket is used for is an attempt of its own.
+        let is_asking = stands_in && (family == libc::AF_UNIX || plain == libc::SOCK_DGRAM);
+        match is_asking || is_route {
+            true => Attempt::Denied(text),
+            false => Attempt::Effect(text),
         }
-        Attempt::Effect(format!("socket: {name}"))
     }
 
-    fn answer_opened(&self, notice: &Notice, opened: Result<OwnedFd, Errno>, closes: bool) {
+    /// Answers with an open file, if there is one. Returns whether the process got it.
+    fn answer_opened(&self, notice: &Notice, opened: Result<OwnedFd, Errno>, closes: bool) -> bool {
         match opened {
             Ok(ours) => self.answer_with(notice, ours.as_fd(), closes),
-            Err(error) => self.answer(notice, Err(error)),
+            Err(error) => {
+                self.answer(notice, Err(error));
+                false
+            }
         }
     }
 
     /// Lets the call return a descriptor of ours, as a new one of the process.
-    fn answer_with(&self, notice: &Notice, ours: BorrowedFd<'_>, closes: bool) {
+    fn answer_with(&self, notice: &Notice, ours: BorrowedFd<'_>, closes: bool) -> bool {
         let closes = if closes { libc::O_CLOEXEC } else { 0 };
         let mut added = libc::seccomp_notif_addfd {
             id: notice.id,
@@ -187,9 +203,11 @@ impl Listener {
             newfd_flags: closes.cast_unsigned(),
         };
         // Kernels before 5.14 cannot do it in one step.
-        if self.ask(libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut added).is_err() {
+        let is_added = self.ask(libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut added).is_ok();
+        if !is_added {
             self.answer(notice, Err(Errno::ACCESS));
         }
+        is_added
     }
 
     /// Describes what a call would do.
@@ -202,6 +220,15 @@ impl Listener {
             }
             CallSubject::Address { at, length } => {
                 match self.address(notice, notice.arguments[at], notice.arguments[length]) {
+                    // Nothing can be sent to port 0: it is a question about routes.
+                    Some(address)
+                        if call == libc::SYS_connect
+                            && (names::is_name_service(&address)
+                                || address.ends_with(":0")
+                                || address == "port 0") =>
+                    {
+                        return Attempt::Denied(format!("{name}: {}", cut(address)));
+                    }
                     Some(address) => Some(address),
                     // Without an address it goes to a socket that is connected, and none is.
                     None if call == libc::SYS_sendto && notice.arguments[at] == 0 => {
@@ -235,9 +262,19 @@ impl Listener {
         };
         match self.is_harmless(notice) {
             true => Attempt::Harmless,
-            false if is_effect => Attempt::Effect(text),
+            false if is_effect && !self.only_asks(notice) => Attempt::Effect(text),
             false => Attempt::Denied(text),
         }
+    }
+
+    /// Returns whether a call only asks, or opens a process to itself.
+    fn only_asks(&self, notice: &Notice) -> bool {
+        let own = || {
+            let process = low(notice.arguments[0]);
+            Path::new(&format!("/proc/{}/task/{process}", notice.thread)).exists()
+        };
+        names::only_asks(notice.call(), &notice.arguments)
+            || (notice.call() == libc::SYS_pidfd_open && own() && self.is_waiting(notice))
     }
 
     /// Returns whether a call changes nothing, as far as its arguments in memory tell.
@@ -361,7 +398,7 @@ fn is_own_identity(notice: &Notice) -> bool {
     notice.arguments[..count].iter().all(|id| [own, u32::MAX].contains(&low(*id)))
 }
 
-/// Returns whether a path is a setting that a process has of its own, and leads nowhere else.
+/// Returns whether a path is the name of a thread of the process. Its other files change the process for good.
 fn is_own_setting(path: &Path, thread: u32) -> bool {
     let own = thread.to_string();
     let mut parts = path.components().skip(1).map(|part| part.as_os_str());
@@ -369,8 +406,13 @@ fn is_own_setting(path: &Path, thread: u32) -> bool {
         && parts.next().is_some_and(|part| {
             [OsStr::new("self"), OsStr::new("thread-self"), OsStr::new(&own)].contains(&part)
         });
-    let leads_on = ["root", "cwd", "fd", "exe", "map_files", "ns", ".."].map(OsStr::new);
-    is_own && parts.all(|part| !leads_on.contains(&part))
+    let rest: Vec<&[u8]> = parts.map(OsStr::as_bytes).collect();
+    let is_name = match rest[..] {
+        [b"comm"] => true,
+        [b"task", thread, b"comm"] => thread.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    is_own && is_name
 }
 
 fn path_line(action: &str, path: &Path) -> String {
@@ -401,13 +443,17 @@ mod tests {
 
     #[test]
     fn only_plain_settings_are_own() {
-        for own in ["/proc/self/comm", "/proc/thread-self/comm", "/proc/7/oom_score_adj"] {
+        for own in ["/proc/self/comm", "/proc/thread-self/comm", "/proc/7/task/9/comm"] {
             assert!(is_own_setting(Path::new(own), 7), "{own}");
         }
         for other in [
             "/proc/self/root/etc/passwd",
             "/proc/self/cwd/file",
             "/proc/self/fd/1",
+            "/proc/7/oom_score_adj",
+            "/proc/self/clear_refs",
+            "/proc/self/coredump_filter",
+            "/proc/self/mem",
             "/proc/self/task/../../1/comm",
             "/proc/8/comm",
             "/proc/sys/kernel/hostname",

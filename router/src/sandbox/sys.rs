@@ -54,6 +54,38 @@ pub(crate) fn heed_children() {
     let _before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
+/// Makes writing past the size that files may have an error instead of an end. Memory that is written like a file has
+/// that size too.
+pub(crate) fn ignore_file_size_signal() {
+    #[expect(unsafe_code, reason = "no safe interface sets what becomes of a signal")]
+    // SAFETY: no handler is set; to ignore it runs no code of ours.
+    let _before = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Returns settings of this process and thread that only `prctl` tells, by name.
+pub(crate) fn process_settings() -> [(&'static str, libc::c_int); 5] {
+    let asked = |option: libc::c_int| {
+        #[expect(unsafe_code, reason = "no safe interface asks for all of them")]
+        // SAFETY: these options take no arguments and return a number.
+        unsafe {
+            libc::prctl(option, 0, 0, 0, 0)
+        }
+    };
+    let mut subreaper = 0;
+    #[expect(unsafe_code, reason = "the safe interface takes every answer for a process")]
+    // SAFETY: the answer is written to a number that we own.
+    unsafe {
+        libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut subreaper, 0, 0, 0);
+    }
+    [
+        ("dumpable", asked(libc::PR_GET_DUMPABLE)),
+        ("child subreaper", subreaper),
+        ("securebits", asked(libc::PR_GET_SECUREBITS)),
+        ("timer slack", asked(libc::PR_GET_TIMERSLACK)),
+        ("huge pages", asked(libc::PR_GET_THP_DISABLE)),
+    ]
+}
+
 /// Has every signal do what it does by default: whoever started this program may have turned some off, and a program
 /// that is started inherits that.
 pub(crate) fn heed_all_signals() {

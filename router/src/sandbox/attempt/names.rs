@@ -135,18 +135,20 @@ macro_rules! named {
     };
 }
 
-/// Calls that only ask, or that runtimes try and do without.
+/// Calls that runtimes make as probes, and that change nothing even where nobody denies them: stack unwinders read memory
+/// of their own process, drivers compare descriptors, and pairs of sockets reach nobody.
 const PROBES: &[(i64, &str)] = named! {
-    SYS_ioctl SYS_fcntl SYS_seccomp SYS_socketpair SYS_io_uring_setup SYS_io_uring_enter
-    SYS_io_uring_register SYS_inotify_init1 SYS_inotify_add_watch SYS_fanotify_init
-    SYS_fanotify_mark SYS_process_vm_readv SYS_process_madvise SYS_process_mrelease SYS_kcmp
-    SYS_migrate_pages SYS_move_pages SYS_perf_event_open SYS_userfaultfd SYS_bpf SYS_pidfd_open
-    SYS_pidfd_getfd SYS_keyctl SYS_request_key SYS_syslog SYS_quotactl SYS_quotactl_fd
-    SYS_sched_setaffinity SYS_open_tree SYS_fsopen SYS_fspick SYS_open_by_handle_at
+    SYS_process_vm_readv SYS_kcmp SYS_socketpair
 };
 
 /// Other calls that are denied.
 const EFFECTS: &[(i64, &str)] = named! {
+    SYS_ioctl SYS_fcntl SYS_seccomp SYS_io_uring_setup SYS_io_uring_enter SYS_io_uring_register
+    SYS_inotify_init1 SYS_inotify_add_watch SYS_fanotify_init SYS_fanotify_mark
+    SYS_process_madvise SYS_process_mrelease SYS_migrate_pages SYS_move_pages
+    SYS_perf_event_open SYS_userfaultfd SYS_bpf SYS_pidfd_open SYS_pidfd_getfd SYS_keyctl
+    SYS_request_key SYS_syslog SYS_quotactl SYS_quotactl_fd SYS_sched_setaffinity SYS_open_tree
+    SYS_fsopen SYS_fspick SYS_open_by_handle_at SYS_landlock_restrict_self
     SYS_setsid SYS_setpgid SYS_ptrace SYS_process_vm_writev SYS_setpriority SYS_ioprio_set
     SYS_sched_setattr SYS_sched_setparam SYS_sched_setscheduler SYS_shmget SYS_shmat SYS_shmctl
     SYS_semget SYS_semop SYS_semtimedop SYS_semctl SYS_msgget SYS_msgsnd SYS_msgrcv SYS_msgctl
@@ -158,6 +160,48 @@ const EFFECTS: &[(i64, &str)] = named! {
     SYS_setgid SYS_setreuid SYS_setregid SYS_setresuid SYS_setresgid SYS_setfsuid SYS_setfsgid
     SYS_setgroups SYS_capset
 };
+
+/// Device requests that only ask.
+const QUESTIONS: &[u32] = &[
+    // TCGETS2, TIOCGPGRP, TIOCOUTQ, TIOCGSID, FIOQSIZE, FS_IOC_GETFLAGS, BLKGETSIZE64.
+    0x802c_542a,
+    0x540f,
+    0x5411,
+    0x5429,
+    0x5460,
+    0x8008_6601,
+    0x8008_1272,
+];
+
+/// Requests to the log of the kernel that leave it as it is: reading all of it, and its sizes.
+const LOG_READS: &[u32] = &[3, 9, 10];
+
+/// Returns whether a call only asks, as its registers say, although other calls of this kind change something.
+pub(super) fn only_asks(call: i64, arguments: &[u64; 6]) -> bool {
+    let low = |at: usize| super::low(arguments[at]);
+    match call {
+        libc::SYS_ioctl => QUESTIONS.contains(&low(1)),
+        libc::SYS_syslog => LOG_READS.contains(&low(0)),
+        // Without nodes, it tells where pages are.
+        libc::SYS_move_pages => arguments[3] == 0,
+        _ => false,
+    }
+}
+
+/// Sockets of services that answer questions of the C library about names, and that it does without.
+const NAME_SERVICES: &[&str] =
+    &["nscd/socket", "nslcd/socket", "avahi-daemon/socket", "systemd/resolve/io.systemd.Resolve"];
+
+/// Returns whether a path is that of a service that is only asked for names: of hosts, users or groups.
+pub(super) fn is_name_service(path: &str) -> bool {
+    let of_run = ["/run/", "/var/run/"].iter().find_map(|place| path.strip_prefix(place));
+    let is_pipe_of_sssd = path == "/var/lib/sss/pipes/nss";
+    is_pipe_of_sssd
+        || of_run.is_some_and(|rest| {
+            let name = rest.strip_prefix("systemd/userdb/");
+            NAME_SERVICES.contains(&rest) || name.is_some_and(|name| !name.contains('/'))
+        })
+}
 
 fn other(call: i64) -> CallAction {
     let name_in = |list: &[(i64, &'static str)]| {
@@ -192,8 +236,44 @@ mod tests {
 
     #[test]
     fn probes_are_no_effects() {
-        assert!(!action(libc::SYS_io_uring_setup).is_effect);
-        assert!(action(libc::SYS_mount).is_effect);
-        assert!(action(libc::SYS_unlinkat).is_effect);
+        assert!(!action(libc::SYS_process_vm_readv).is_effect);
+        for call in [
+            libc::SYS_io_uring_setup,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_ioctl,
+            libc::SYS_bpf,
+            libc::SYS_keyctl,
+            libc::SYS_fcntl,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_process_mrelease,
+            libc::SYS_quotactl,
+            libc::SYS_sched_setaffinity,
+            libc::SYS_landlock_restrict_self,
+            libc::SYS_mount,
+            libc::SYS_unlinkat,
+        ] {
+            assert!(action(call).is_effect, "{}", action(call).name);
+        }
+    }
+
+    #[test]
+    fn questions_are_told_from_changes() {
+        const SET_FLAGS: u64 = 0x4008_6602;
+        let asks = |call, second, fourth| only_asks(call, &[3, second, 0, fourth, 0, 0]);
+        assert!(asks(libc::SYS_ioctl, 0x802c_542a, 1) && !asks(libc::SYS_ioctl, SET_FLAGS, 1));
+        assert!(asks(libc::SYS_move_pages, 1, 0) && !asks(libc::SYS_move_pages, 1, 7));
+        assert!(asks(libc::SYS_syslog, 0, 0) && !only_asks(libc::SYS_syslog, &[5; 6]));
+        assert!(!asks(libc::SYS_keyctl, 0, 0));
+    }
+
+    #[test]
+    fn name_services_are_told_from_other_sockets() {
+        for path in ["/var/run/nscd/socket", "/run/systemd/userdb/io.systemd.DynamicUser"] {
+            assert!(is_name_service(path), "{path}");
+        }
+        for path in ["/run/systemd/private", "/run/systemd/userdb/../private", "/dev/log", "", "x"]
+        {
+            assert!(!is_name_service(path), "{path}");
+        }
     }
 }

@@ -70,6 +70,26 @@ fn make(effect: &str, subject: &str) -> std::io::Result<()> {
         "null" => null(),
         "own_name" => fs::write("/proc/self/comm", "mimic"),
         "probe" => probe(),
+        "ring" => ring(),
+        "file_flags" => file_flags(),
+        "oom" => fs::write("/proc/self/oom_score_adj", "1000"),
+        "no_new_privileges" => {
+            // SAFETY: it takes numbers.
+            check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+        }
+        // SAFETY: it takes numbers.
+        "subreaper" => check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }),
+        // SAFETY: it takes numbers.
+        "timer_slack" => check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 12345, 0, 0, 0) }),
+        // SAFETY: what is open there belongs to nobody in the library; where it would matter, nobody opens it.
+        "close_all" => check(unsafe { libc::close_range(20, u32::MAX, 0) }),
+        // SAFETY: it sets a flag of standard output.
+        "unblock" => {
+            check(unsafe { libc::fcntl(1, libc::F_SETFL, libc::O_WRONLY | libc::O_APPEND) })
+        }
+        "late_thread" => late_thread(),
+        "names" => names(),
+        "memory_file" => memory_file(),
         other => panic!("the test wants an effect that is none: {other}"),
     }
 }
@@ -206,7 +226,59 @@ fn null() -> std::io::Result<()> {
 
 /// Asks for what runtimes do without if it is not there.
 fn probe() -> std::io::Result<()> {
+    // SAFETY: it takes numbers, and compares a process with itself.
+    let order = unsafe {
+        let own = libc::getpid();
+        libc::syscall(libc::SYS_kcmp, own, own, 2, 0_usize, 0_usize)
+    };
+    check(c_int::try_from(order).unwrap_or(-1))
+}
+
+/// Asks for a queue of calls past every filter.
+fn ring() -> std::io::Result<()> {
     // SAFETY: it takes numbers, and a null pointer where it is to fail.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 0, std::ptr::null_mut::<u8>()) };
     check(c_int::try_from(ring).unwrap_or(-1))
+}
+
+/// Sets flags of a file that is only open for reading, to those of most files.
+fn file_flags() -> std::io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let file = File::open("/dev/null")?;
+    let flags: std::ffi::c_long = 0;
+    // SAFETY: the flags live through the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, &raw const flags) })
+}
+
+/// Leaves a thread that ends soon after.
+fn late_thread() -> std::io::Result<()> {
+    drop(std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(50))));
+    Ok(())
+}
+
+/// Asks for a user, a host and the interfaces, as the C library does it.
+fn names() -> std::io::Result<()> {
+    use std::net::ToSocketAddrs as _;
+    // SAFETY: what is returned is not looked at, and what was made is freed.
+    unsafe {
+        libc::getpwuid(54321);
+        let mut interfaces = std::ptr::null_mut();
+        if libc::getifaddrs(&raw mut interfaces) == 0 {
+            libc::freeifaddrs(interfaces);
+        }
+    }
+    ("localhost", 0).to_socket_addrs().map(drop)
+}
+
+/// Writes to memory that is a file.
+fn memory_file() -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: the name is a C string, and the descriptor is new and ours.
+    let mut file = unsafe {
+        let made = libc::memfd_create(c"memory".as_ptr(), libc::MFD_CLOEXEC);
+        check(made)?;
+        File::from_raw_fd(made)
+    };
+    file.write_all(b"bytes")
 }

@@ -56,6 +56,7 @@ pub(super) fn list(entries: &[(i64, u64)], loaded: &Loaded<'_>) -> Result<Depend
     for (tag, value) in entries {
         match elf::DynamicTag(*tag) {
             elf::DT_NEEDED => dependencies.names.push(text_at(strings, *value)?),
+            elf::DT_SONAME => dependencies.own_name = Some(text_at(strings, *value)?),
             elf::DT_RPATH | elf::DT_RUNPATH => {
                 let list = text_at(strings, *value)?;
                 dependencies.places.extend(list.split(':').map(str::to_owned));
