@@ -87,14 +87,14 @@ pub(crate) async fn recover(
         why: "it was under way when the store was copied; only the other store knows what became of it"
             .to_owned(),
         in_doubt: true,
-        lost_plan: false,
+        ..Obstacle::default()
     });
     let obstacle = copied.or_else(|| execution.obstacle(around));
     let obstacle = match (obstacle, resumable) {
         (None, Resumable::Leave) => return left("it can be resumed".to_owned()),
         (None, Resumable::End) => {
             let why = "its process was gone between two calls".to_owned();
-            Some(Obstacle { why, in_doubt: false, lost_plan: false })
+            Some(Obstacle { why, ..Obstacle::default() })
         }
         (obstacle, _) => obstacle,
     };

@@ -200,6 +200,9 @@ impl Inner {
             return Ok(());
         };
         let execution = Execution::take_up(recorder, &waiting, Arc::default());
+        if let Some(unavailable) = execution.obstacle(around).and_then(|it| it.unavailable) {
+            return Err(Error::Unavailable(unavailable));
+        }
         match execution.approval_obstacle(around) {
             None => Ok(()),
             Some(why) => {
