@@ -8,6 +8,7 @@ use crate::dispatch::{Broken, Cancel, Execution, Obstacle, Surroundings};
 use crate::event::Failure;
 use crate::outcome::Outcome;
 use crate::recorder::Recorder;
+use crate::registry::Unavailability;
 use crate::run::Phase;
 use crate::store::{self, Orphan, Status, Store};
 
@@ -36,7 +37,7 @@ pub enum How {
         /// Whether a call was under way of which nobody knows what it did.
         in_doubt: bool,
     },
-    /// It could neither go on nor be ended.
+    /// It could neither go on nor be ended, or goes on when its adapter is available.
     Left {
         /// Why.
         why: String,
@@ -53,6 +54,22 @@ pub enum Resumable {
     End,
     /// Leave them as they are.
     Leave,
+}
+
+/// Returns why the adapter of a run that was left behind cannot be called now, if nothing else is in the way.
+pub(crate) fn unavailable_adapter(
+    store: &Store,
+    clock: Clock,
+    around: &Surroundings,
+    orphan: &Orphan,
+) -> Option<Unavailability> {
+    // Anything else that is wrong with the run is found when it is recovered.
+    let recorder = Recorder::resume(store.clone(), clock, orphan).ok()?;
+    let phase = recorder.run().phase();
+    if orphan.copied || phase.is_terminal() || matches!(phase, Phase::Empty | Phase::Waiting) {
+        return None;
+    }
+    Execution::take_up(recorder, orphan, Arc::default()).obstacle(around)?.unavailable
 }
 
 /// Carries a run on, or ends it.
@@ -87,14 +104,14 @@ pub(crate) async fn recover(
         why: "it was under way when the store was copied; only the other store knows what became of it"
             .to_owned(),
         in_doubt: true,
-        lost_plan: false,
+        ..Obstacle::default()
     });
     let obstacle = copied.or_else(|| execution.obstacle(around));
     let obstacle = match (obstacle, resumable) {
         (None, Resumable::Leave) => return left("it can be resumed".to_owned()),
         (None, Resumable::End) => {
             let why = "its process was gone between two calls".to_owned();
-            Some(Obstacle { why, in_doubt: false, lost_plan: false })
+            Some(Obstacle { why, ..Obstacle::default() })
         }
         (obstacle, _) => obstacle,
     };

@@ -4,6 +4,7 @@ mod admission;
 mod answer;
 mod approvals;
 mod carried;
+mod deferred;
 mod error;
 mod expiry;
 mod held_answer;
@@ -22,6 +23,7 @@ mod submission;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -56,6 +58,7 @@ pub use submission::{Accepted, Canceller, Submission, UnderWay};
 
 use answer::answer;
 use carried::Carried;
+use deferred::DeferredRuns;
 use expiry::Expiry;
 use live::Live;
 use misplaced::refuse_misplaced;
@@ -83,6 +86,7 @@ struct Inner {
     places: Places,
     live: Mutex<HashMap<String, live::Entry>>,
     expire: Expiry,
+    deferred: DeferredRuns,
     runtime: Option<Runtime>,
 }
 
@@ -124,6 +128,7 @@ impl Router {
             places: Places::new(runs_in_flight, ledger),
             live: Mutex::default(),
             expire: Expiry::default(),
+            deferred: DeferredRuns::default(),
             runtime: Some(runtime),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -160,6 +165,7 @@ impl Router {
         drop(place);
         self.inner.places.resize(limit, runtime);
         drop(runtime.spawn(retire(before)));
+        self.inner.resume_deferred();
         Ok(())
     }
 
@@ -403,13 +409,16 @@ impl Inner {
         }
     }
 
-    /// Goes on with a run that was left behind, or ends it.
+    /// Goes on with a run that was left behind, ends it, or leaves it until its adapter is available.
     async fn recover(self: &Arc<Self>, orphan: &Orphan, resumable: Resumable) -> Recovered {
+        let around = match self.defer(orphan, resumable) {
+            ControlFlow::Continue(around) => around,
+            ControlFlow::Break(deferred) => return deferred,
+        };
         let cancel = Arc::new(Cancel::default());
         let header = Arc::new(orphan.log.record.header.clone());
         let caller = admission::caller_of(orphan);
         let live = Live::enter(self, &header, &cancel, caller.map(Arc::new).as_ref());
-        let around = self.around();
         let cancelled = Arc::clone(&cancel);
         let recovered =
             recover::recover(&self.store, self.clock, &around, orphan, resumable, cancelled).await;

@@ -143,6 +143,22 @@ fn wrong_default_fails_its_check_whatever_the_factory_makes_of_it() {
 }
 
 #[test]
+fn causes_of_a_failed_factory_are_shown() {
+    let world = World::new();
+    let config = json!({ "refuses": { "error_code": "CONFIG_REJECTED",
+        "causes": ["cannot log in", "connection refused"] } });
+    let arguments = ["adapter", "validate", "probe_adapters:fake", "--config", &config.to_string()];
+    let shown = world.run(&arguments).stdout();
+    let cause = "it did not work: cannot log in: connection refused";
+    assert!(shown.contains(&format!("\n  cause: {cause}\n  hint: ")), "{shown}");
+    let shown = world.run(&[&arguments[..], &["--format", "github"]].concat()).stdout();
+    assert!(shown.contains(&format!("%0Acause: {cause}%0Ahint: ")), "{shown}");
+    // What the message says already is not repeated.
+    let shown = validate(&Mimic::of_kind("a").script("factory_error", "no"), &[]).stdout();
+    assert!(shown.contains("raised: no") && !shown.contains("cause: "), "{shown}");
+}
+
+#[test]
 fn lenient_validation_warns_of_unknown_capabilities() {
     let mimic = Mimic::new(
         &json!({"adapter_id": "a", "adapter_kind": "a", "capabilities": ["fly"]}),

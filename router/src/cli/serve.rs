@@ -58,12 +58,6 @@ pub(super) fn run(
     level: Option<LevelFilter>,
     environment: &Environment,
 ) -> Result<Answer, Error> {
-    let config = arguments.router.daemon_config(environment)?;
-    let listeners = arguments.listeners(&config)?;
-    let server = &config.server;
-    Guard::new(&server.allowed_hosts, &server.allowed_origins).map_err(service::Error::from)?;
-    http::raise_file_limit(server.connections)?;
-    let telemetry = start_telemetry(&config, level)?;
     crate::sandbox::set_up_allocator();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("http")
@@ -71,8 +65,15 @@ pub(super) fn run(
         .build()
         .map_err(|error| router::Error::Threads(error.to_string()))
         .map_err(|error| Error::App(error.into()))?;
+    // Before anything is read: a signal must not end the process while it begins.
+    let mut signals = runtime.block_on(async { Signals::new() })?;
+    let config = arguments.router.daemon_config(environment)?;
+    let listeners = arguments.listeners(&config)?;
+    let server = &config.server;
+    Guard::new(&server.allowed_hosts, &server.allowed_origins).map_err(service::Error::from)?;
+    http::raise_file_limit(server.connections)?;
+    let telemetry = start_telemetry(&config, level)?;
     let answer = runtime.block_on(async {
-        let mut signals = Signals::new()?;
         // Before anything is opened: a port that is taken leaves no trace.
         let bound = http::bind(&listeners).await?;
         let named = Named {

@@ -12,25 +12,28 @@ use crate::loader::Adapter;
 use crate::outcome::{Choice, Recorded};
 use crate::policy::{Act, KeptOperation};
 use crate::recorder::Recorder;
+use crate::registry::Unavailability;
 use crate::request::{Mode, Request};
 use crate::run::{Origin, Phase};
 use crate::share::{self, QueueEntry};
 use crate::store::{HeldPlan, Orphan};
 
 /// Why a run cannot go on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Obstacle {
     pub(crate) why: String,
     /// Whether a call was under way of which nobody knows what it did.
     pub(crate) in_doubt: bool,
     /// True if the held plan is unreadable.
     pub(crate) lost_plan: bool,
+    /// Why an adapter that is wanted cannot be called now, if that is all that is in the way.
+    pub(crate) unavailable: Option<Unavailability>,
 }
 
 impl Obstacle {
     /// Returns how the run fails.
     pub(crate) fn failure(self) -> Failure {
-        let Self { why: message, in_doubt, lost_plan } = self;
+        let Self { why: message, in_doubt, lost_plan, .. } = self;
         if lost_plan {
             Failure::HeldArguments { message }
         } else {
@@ -77,7 +80,8 @@ impl Execution {
         let readable = read.is_some();
         let unreadable = || "its plan cannot be read back".to_owned();
         let lost_plan = lost_plan.or_else(|| (!readable).then(unreadable));
-        let lost_plan = lost_plan.map(|why| Obstacle { why, in_doubt: false, lost_plan: redacted });
+        let lost_plan =
+            lost_plan.map(|why| Obstacle { why, lost_plan: redacted, ..Default::default() });
         let (policy, timeout, steps) = read.unwrap_or_default();
         // What is not known to have been a dry run was none.
         let mode = recorder.run().mode().and_then(Mode::from_name).unwrap_or(Mode::Apply);
@@ -121,7 +125,7 @@ impl Execution {
     /// Says why the run cannot go on from here, if it cannot.
     pub(crate) fn obstacle(&self, around: &Surroundings) -> Option<Obstacle> {
         let phase = self.recorder.run().phase();
-        let obstacle = |why: String| Some(Obstacle { why, in_doubt: false, lost_plan: false });
+        let obstacle = |why: String| Some(Obstacle { why, ..Default::default() });
         if phase == Phase::Started {
             return obstacle("its process was gone before the plan was recorded".to_owned());
         }
@@ -135,7 +139,7 @@ impl Execution {
             let why = format!(
                 "its process was gone during the call of step '{step}', and nobody knows what the call did"
             );
-            return Some(Obstacle { why, in_doubt: true, lost_plan: false });
+            return Some(Obstacle { why, in_doubt: true, ..Default::default() });
         }
         if self.recorder.run().origin() == Origin::Foreign {
             return obstacle(
@@ -152,8 +156,10 @@ impl Execution {
             let known = around.registry.get(&choice.adapter_id);
             known.map(Adapter::adapter_kind) != Ok(choice.adapter_kind.as_str())
         });
-        missing.and_then(|Choice { adapter_id, adapter_kind, .. }| {
-            obstacle(format!("there is no adapter '{adapter_id}' of kind {adapter_kind} here"))
+        missing.map(|Choice { adapter_id, adapter_kind, .. }| Obstacle {
+            why: format!("there is no adapter '{adapter_id}' of kind {adapter_kind} here"),
+            unavailable: around.registry.unavailability(adapter_id),
+            ..Default::default()
         })
     }
 

@@ -264,6 +264,7 @@ impl From<app::Error> for Problem {
         match error {
             RouterError::Share(refusal) => return problem.retry_after(refusal.retry_after()),
             RouterError::Memory(shortage) => return Self::no_memory(*shortage),
+            RouterError::Unavailable(unavailable) => return Self::unavailable(unavailable),
             _ => {}
         }
         let problem = match error.run_id() {
@@ -326,7 +327,7 @@ fn status_of(error: &app::Error) -> StatusCode {
             Refusal::ReasonTooLong { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         },
         app::Error::Router(RouterError::Share(_)) => StatusCode::TOO_MANY_REQUESTS,
-        app::Error::Router(RouterError::Busy { .. } | RouterError::Loading(_))
+        app::Error::Router(RouterError::Busy { .. } | RouterError::Unavailable(_))
         | app::Error::Overloaded(_) => StatusCode::SERVICE_UNAVAILABLE,
         app::Error::Router(RouterError::Bug { .. }) => StatusCode::BAD_GATEWAY,
         app::Error::Store(error) | app::Error::Router(RouterError::Store(error))

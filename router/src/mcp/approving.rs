@@ -11,7 +11,7 @@ use super::{Asker, Handler, refused, refused_with};
 use crate::access::Scope;
 use crate::caller::Caller;
 use crate::outcome::{Outcome, Waiting};
-use crate::router::{Answer, HeldRetention};
+use crate::router::{Answer, Error, HeldRetention};
 use crate::store::Status;
 
 /// So much of the arguments is shown to the person who decides.
@@ -107,9 +107,12 @@ impl Handler {
         let reason = response["content"]["reason"].as_str().filter(|reason| !reason.is_empty());
         let decided = self.service().decide(&asker.bearer, approval_id, answer, reason).await;
         decided.map(drop).map_err(|error| {
-            let mut error = self.failed(&error);
-            error.code = ErrorCode::INVALID_PARAMS;
-            error
+            let mut told = self.failed(&error);
+            // The same answer may be taken later.
+            if !matches!(error, Error::Unavailable(_)) {
+                told.code = ErrorCode::INVALID_PARAMS;
+            }
+            told
         })
     }
 }

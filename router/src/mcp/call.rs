@@ -265,7 +265,7 @@ impl Handler {
         let kind = match error {
             Error::Request(_) | Error::KeyTaken { .. } => ErrorCode::INVALID_PARAMS,
             Error::Busy { .. }
-            | Error::Loading(_)
+            | Error::Unavailable(_)
             | Error::Share(_)
             | Error::Memory(_)
             | Error::Store(_)

@@ -70,7 +70,7 @@ pub(super) fn refuse_loading(registry: &Registry, request: &Request) -> Result<(
         _ => steps.find(Unavailability::is_loading),
     };
     match found.filter(Unavailability::is_loading) {
-        Some(unavailable) => Err(Error::Loading(unavailable)),
+        Some(unavailable) => Err(Error::Unavailable(unavailable)),
         None => Ok(()),
     }
 }

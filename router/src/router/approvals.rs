@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::Instrument as _;
 
 use super::live::Live;
-use super::{Error, Inner, Refusal, Router, UnderWay, closed};
+use super::{Error, Inner, Refusal, Router, UnderWay, admission, closed};
 use crate::approval::{Approval, Decision};
 use crate::caller::Caller;
 use crate::dispatch::{Broken, Cancel, Execution, Surroundings};
@@ -113,8 +113,8 @@ impl Router {
         self.wait(async move { run.outcome().await })
     }
 
-    /// Ends a run that waits for an approval if `may` says so of who asked for it. Returns whether it did, or
-    /// none if no run of this id waits here.
+    /// Ends a run that waits for an approval, or for its adapter, if `may` says so of who asked for it. Returns whether it
+    /// did, or none if no run of this id waits here.
     ///
     /// # Errors
     /// When the store cannot be read or written.
@@ -126,7 +126,7 @@ impl Router {
     ) -> Result<Option<bool>, Error> {
         let (inner, wanted) = (Arc::clone(&self.inner), run_id.to_owned());
         let open = super::Carried::new(&self.inner, async move { inner.open_of(wanted).await });
-        let Some(approval) = open.await? else { return Ok(None) };
+        let Some(approval) = open.await? else { return self.cancel_deferred(run_id, may).await };
         if !may(approval.caller.as_ref()) {
             return Ok(Some(false));
         }
@@ -134,6 +134,24 @@ impl Router {
         let void = async move { inner.void(approval.approval_id, by).await };
         let ended = super::Carried::new(&self.inner, void).await?;
         // Somebody was quicker, and it goes on.
+        Ok(if ended || self.cancel(run_id) { Some(true) } else { None })
+    }
+
+    async fn cancel_deferred(
+        &self,
+        run_id: &str,
+        may: impl FnOnce(Option<&Caller>) -> bool,
+    ) -> Result<Option<bool>, Error> {
+        let (inner, wanted) = (Arc::clone(&self.inner), run_id.to_owned());
+        let find = async move { inner.find_deferred(&wanted).await };
+        let Some(orphan) = super::Carried::new(&self.inner, find).await? else { return Ok(None) };
+        if !may(admission::caller_of(&orphan).as_ref()) {
+            return Ok(Some(false));
+        }
+        let inner = Arc::clone(&self.inner);
+        let end = async move { inner.end_deferred(&orphan).await };
+        let ended = super::Carried::new(&self.inner, end).await?;
+        // Its adapter was quicker, and it goes on.
         Ok(if ended || self.cancel(run_id) { Some(true) } else { None })
     }
 
@@ -200,6 +218,9 @@ impl Inner {
             return Ok(());
         };
         let execution = Execution::take_up(recorder, &waiting, Arc::default());
+        if let Some(unavailable) = execution.obstacle(around).and_then(|it| it.unavailable) {
+            return Err(Error::Unavailable(unavailable));
+        }
         match execution.approval_obstacle(around) {
             None => Ok(()),
             Some(why) => {

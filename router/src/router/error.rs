@@ -72,9 +72,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// An adapter of the plan is still being loaded. Nothing was recorded.
+    /// An adapter of the plan is still being loaded, or that of an approval cannot be called now. Nothing was recorded.
     #[error(transparent)]
-    Loading(Unavailability),
+    Unavailable(Unavailability),
     /// The token of the caller uses its whole share.
     #[error(transparent)]
     Share(#[from] ShareRefusal),
@@ -109,7 +109,7 @@ impl Error {
             Self::Bug { code, .. } => code,
             Self::KeyTaken { .. } => "IDEMPOTENCY_KEY_TAKEN",
             Self::Busy { .. } => "ROUTER_BUSY",
-            Self::Loading(_) => Unavailability::CODE,
+            Self::Unavailable(_) => Unavailability::CODE,
             Self::Share(refusal) => refusal.code(),
             Self::Memory(shortage) => shortage.code(),
             Self::Refused(refusal) => refusal.code(),
@@ -167,7 +167,7 @@ impl Error {
             Self::Bug { .. } => "report it to the adapter's author; the run is recorded".to_owned(),
             Self::KeyTaken { .. } => "use a new key for a new request".to_owned(),
             Self::Busy { .. } | Self::Memory(_) => "send the request again later".to_owned(),
-            Self::Loading(unavailable) => unavailable.hint().to_owned(),
+            Self::Unavailable(unavailable) => unavailable.hint().to_owned(),
             Self::Share(refusal) => refusal.hint().to_owned(),
             Self::Refused(refusal) => refusal.hint().to_owned(),
             Self::Internal { .. } | Self::Threads(_) => "report it, with the log".to_owned(),

@@ -7,6 +7,7 @@ use crate::approval::Approval;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::json::Object;
+use crate::registry::Unavailability;
 use crate::router::{Answer, Decided, Decider, Error, Refusal};
 use crate::store::VisibleRuns;
 
@@ -36,10 +37,15 @@ impl Service {
             Some(refusal) => Err(refusal.into()),
             None => self.router().decide(approval_id, answer, &decider, reason).await,
         };
-        if let Err(Error::Refused(refusal)) = &decided {
-            self.metrics().refused(refusal.code());
+        let reason = match &decided {
+            Err(Error::Refused(refusal)) => Some(refusal.code()),
+            Err(Error::Unavailable(_)) => Some(Unavailability::CODE),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.metrics().refused(reason);
             let mut payload = Object::new();
-            payload.insert("reason", refusal.code());
+            payload.insert("reason", reason);
             payload.insert("approval_id", approval_id);
             payload.insert("decision", answer.name());
             payload.insert("name", decider.name);

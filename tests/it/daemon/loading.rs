@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::support::{ADAPTERS, Daemon, Stage, plan, until};
-use crate::mcp::support::{Session, answer, modern};
+use crate::mcp::support::{Session, able, answer, modern};
 use crate::mimic::Mimic;
 use crate::support::{Run, built_library};
 
@@ -145,7 +145,7 @@ fn calls_of_loading_adapters_are_refused_on_every_path() {
     }
     let arguments = plan("hang-0", "t", "m");
     let params = json!({ "name": "nexus-router.run", "arguments": arguments });
-    let told = answer(&modern(&daemon, "tools/call", params, &crate::mcp::support::able()));
+    let told = answer(&modern(&daemon, "tools/call", params, &able()));
     assert_eq!(told["error"]["data"]["code"], "ADAPTER_UNAVAILABLE", "{told}");
     // Nothing of it was recorded, so the same requests may succeed later.
     assert_eq!(total(&daemon), before);
@@ -293,24 +293,66 @@ fn running_list_shows_failed_adapters_with_remedy() {
 }
 
 #[test]
-fn approval_stays_open_while_its_adapter_is_failed() {
-    let rule = "[[policy.rules]]\neffect = 'approve'\nmethod = 'risky'\n";
-    let config =
-        |library: &str| format!("{ADAPTERS}[[adapters]]\nid = 'held'\nref = '{library}'\n{rule}");
+fn approval_stays_open_while_its_adapter_is_unavailable() {
+    let rule = "[policy.approvals]\nby_caller = true\n\
+                [[policy.rules]]\neffect = 'approve'\nmethod = 'risky'\n";
+    let config = |library: &str| {
+        format!(
+            "{ADAPTERS}[[adapters]]\nid = 'held'\nref = '{library}'\n\
+             [[tools]]\nname = 'held_tool'\ndescription = 'Waits.'\nadapter = 'held'\n\
+             tool = 't'\nmethod = 'risky'\n{rule}\
+             [workers]\nstart_timeout_ms = {HOUR}\nload_timeout_ms = {HOUR}\n"
+        )
+    };
     let mut daemon = Daemon::start(&config("nexus_router_adapter_echo:create_adapter"), &[]);
-    let run = daemon.post("/v1/runs", &plan("held", "t", "risky")).send().json();
-    let approval_id = run["waiting"]["approval_id"].as_str().unwrap().to_owned();
+    let params = json!({ "name": "held_tool", "arguments": {} });
+    let task = answer(&modern(&daemon, "tools/call", params, &able()))["result"].clone();
+    let run_id = task["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned();
+    let open = daemon.get("/v1/approvals").ok();
+    let approval_id = open["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
     daemon.stop();
     daemon.stage.configure(&config("bad_adapters:factory_segfaults"));
+    let mut daemon = daemon.again();
+    assert_unavailable(&daemon, (&approval_id, &run_id), ("LIBRARY_CRASHED", "60"));
+    daemon.stop();
+    daemon.stage.configure(&config("bad_adapters:factory_hangs"));
+    let mut daemon = daemon.stage.clone().start_loading();
+    assert_unavailable(&daemon, (&approval_id, &run_id), ("is not available yet", "1"));
+    daemon.kill();
+    daemon.stage.configure(&config("nexus_router_adapter_echo:create_adapter"));
     let daemon = daemon.again();
-    let approve = format!("/v1/approvals/{approval_id}/approve");
-    daemon.ask("POST", &approve).refused(409, "APPROVAL_NOT_EXECUTABLE");
+    assert_eq!(
+        daemon.ask("POST", &format!("/v1/approvals/{approval_id}/approve")).send().status,
+        200
+    );
+    assert_eq!(daemon.ended(&run_id)["status"], "COMPLETED");
+}
+
+/// Asserts that nobody can approve the call of an adapter that is not available, and that the approval stays open.
+fn assert_unavailable(
+    daemon: &Daemon,
+    (approval_id, run_id): (&str, &str),
+    (wanted, retry_after): (&str, &str),
+) {
+    let answered = daemon.ask("POST", &format!("/v1/approvals/{approval_id}/approve")).send();
+    let problem = answered.json();
+    assert_eq!((answered.status, &problem["code"]), (503, &json!("ADAPTER_UNAVAILABLE")));
+    assert_eq!(answered.header("retry-after"), Some(retry_after), "{answered:?}");
+    assert!(problem["detail"].as_str().unwrap().contains(wanted), "{problem}");
+    let yes = json!({ "action": "accept", "content": { "approve": true } });
+    let key = format!("approval-{approval_id}");
+    let params = json!({ "taskId": run_id, "inputResponses": { key: yes } });
+    let told = answer(&modern(daemon, "tasks/update", params, &able()));
+    assert_eq!(told["error"]["data"]["code"], "ADAPTER_UNAVAILABLE", "{told}");
+    std::fs::write(daemon.stage.path("admin.token"), daemon.token("admin")).unwrap();
+    let url = format!("http://{}", daemon.address);
+    let arguments = ["approvals", "approve", approval_id, "--url", &url];
+    let mut command = daemon.stage.program();
+    let output = command.args(arguments).args(["--token-file", "admin.token"]).output().unwrap();
+    let said = Run(output).stderr();
+    assert!(said.contains("ADAPTER_UNAVAILABLE") && !said.contains("--config"), "{said}");
     let approval = daemon.get(&format!("/v1/approvals/{approval_id}")).ok();
     assert_eq!(approval["state"], "open", "{approval}");
-    daemon.stage.configure(&config("nexus_router_adapter_echo:create_adapter"));
-    assert_eq!(daemon.post("/v1/reload", &json!({})).send().status, 200);
-    assert_eq!(daemon.ask("POST", &approve).send().status, 200);
-    assert_eq!(daemon.ended(run["run"]["run_id"].as_str().unwrap())["status"], "COMPLETED");
 }
 
 /// Waits until an adapter serves.

@@ -175,7 +175,48 @@ fn runs_left_behind_wait_for_their_adapters() {
 }
 
 #[test]
-fn runs_left_behind_end_when_their_adapter_failed() {
+fn runs_left_behind_resume_when_failed_adapter_is_ready() {
+    let (home, daemon) = left_behind_with_failed_adapter();
+    std::fs::write(home.path("go-held"), "").unwrap();
+    // Another reload that does not help changes nothing.
+    home.configure(&format!("{}{}", crashing("held"), home.fake("new", "")));
+    reload(&mut daemon.client());
+    until("the second look", || {
+        daemon.log().contains("a run waited for its adapter").then_some(())
+    });
+    assert_eq!(home.statuses(), [Status::Running]);
+    home.configure(&home.fake("held", ""));
+    reload(&mut daemon.client());
+    until("the end of the run", || (home.statuses() == [Status::Completed]).then_some(()));
+}
+
+#[test]
+fn runs_left_behind_with_failed_adapter_can_be_cancelled() {
+    let (home, daemon) = left_behind_with_failed_adapter();
+    let mut client = daemon.client();
+    let running = client.get("/v1/runs?status=RUNNING").unwrap().json();
+    let run_id = running["runs"][0]["run_id"].as_str().unwrap().to_owned();
+    let cancelled = client.post(&format!("/v1/runs/{run_id}/cancel"), &json!({})).unwrap();
+    assert_eq!(cancelled.json()["cancelling"], true, "{}", cancelled.text());
+    until("the end of the run", || (home.statuses() == [Status::Failed]).then_some(()));
+    let run = client.get(&format!("/v1/runs/{run_id}")).unwrap().text();
+    assert!(run.contains("CANCELLED"), "{run}");
+}
+
+#[test]
+fn runs_left_behind_survive_another_start_with_failed_adapter() {
+    let (home, daemon) = left_behind_with_failed_adapter();
+    daemon.signal(Signal::TERM);
+    assert!(daemon.ended().success());
+    assert_eq!(home.statuses(), [Status::Running]);
+    std::fs::write(home.path("go-held"), "").unwrap();
+    home.configure(&home.fake("held", ""));
+    let _daemon = home.start();
+    until("the end of the run", || (home.statuses() == [Status::Completed]).then_some(()));
+}
+
+/// Starts a daemon whose adapter failed to load, and that finds a run of it.
+fn left_behind_with_failed_adapter() -> (Home, Daemon) {
     let home = Home::new("");
     home.configure(&home.fake("held", ""));
     let daemon = home.start();
@@ -184,6 +225,16 @@ fn runs_left_behind_end_when_their_adapter_failed() {
     held.broken();
     home.configure(&crashing("held"));
     let daemon = home.start();
+    until("the word about it", || daemon.log().contains("a run was left behind").then_some(()));
+    assert_eq!(home.statuses(), [Status::Running], "{}", daemon.log());
+    (home, daemon)
+}
+
+#[test]
+fn runs_left_behind_end_when_their_adapter_is_removed() {
+    let (home, daemon) = left_behind_with_failed_adapter();
+    home.configure(&home.fake("other", ""));
+    reload(&mut daemon.client());
     until("recovery", || (home.statuses() == [Status::Failed]).then_some(()));
     let failed = daemon.client().get("/v1/runs?status=FAILED").unwrap().json();
     let run_id = failed["runs"][0]["run_id"].as_str().unwrap();

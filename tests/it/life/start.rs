@@ -29,6 +29,45 @@ fn two_daemons_share_a_store_and_leave_each_other_alone() {
 }
 
 #[test]
+fn signals_are_caught_before_configuration_is_read() {
+    let home = Home::new("");
+    // Large, so that reading it takes a moment, and invalid, so that the daemon does not get any further.
+    let large = "# a line that says nothing\n".repeat(500_000);
+    std::fs::write(home.path("router.toml"), format!("{large}nonsense = 1\n")).unwrap();
+    // A process may end before this one looks.
+    let ended = until("a daemon that catches signals", || {
+        let mut process = std::process::Command::new(PROGRAM)
+            .args(["serve", "--config", "router.toml"])
+            .current_dir(home.directory())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let id = rustix::process::Pid::from_child(&process);
+        let mut is_signalled = false;
+        loop {
+            if let Some(ended) = process.try_wait().unwrap() {
+                return is_signalled.then_some(ended);
+            }
+            if !is_signalled && catches(&process, [Signal::HUP, Signal::TERM]) {
+                rustix::process::kill_process(id, Signal::HUP).unwrap();
+                rustix::process::kill_process(id, Signal::TERM).unwrap();
+                is_signalled = true;
+            }
+        }
+    });
+    assert_eq!(ended.code(), Some(2), "{ended}");
+}
+
+/// Returns whether a process has handlers for signals.
+fn catches(process: &std::process::Child, signals: [Signal; 2]) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    signals.iter().all(|signal| caught & (1 << (signal.as_raw() - 1)) != 0)
+}
+
+#[test]
 fn port_that_is_taken_is_told() {
     let home = Home::new("");
     let daemon = home.start();

@@ -3,7 +3,7 @@
 use super::super::output::{Format, Output};
 use super::super::{Answer, Error};
 use super::Examination;
-use crate::check::{CHECKS, Status, Validation, validate};
+use crate::check::{CHECKS, CheckResult, Status, Validation, validate};
 use crate::config::Environment;
 use crate::python_text::visible;
 
@@ -24,6 +24,9 @@ fn human(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
         let (sign, message) = (output.sign(check.status), visible(&check.message));
         output.line(&format!("{sign} {:<width$}  {message}", check.id))?;
         if check.status == Status::Fail {
+            if let Some(cause) = cause(check, validation) {
+                output.line(&format!("  cause: {cause}"))?;
+            }
             output.line(&format!("  hint: {}", remedy(check.id, validation)))?;
         }
     }
@@ -45,7 +48,13 @@ fn github(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
         match check.status {
             Status::Fail => {
                 let hint = escape(&remedy(check.id, validation));
-                output.line(&format!("::error title={}::{message}%0Ahint: {hint}", check.id))?;
+                let cause =
+                    cause(check, validation).map(|text| format!("%0Acause: {}", escape(&text)));
+                let cause = cause.unwrap_or_default();
+                output.line(&format!(
+                    "::error title={}::{message}{cause}%0Ahint: {hint}",
+                    check.id
+                ))?;
             }
             Status::Warn => output.line(&format!("::warning title={}::{message}", check.id))?,
             Status::Pass => output.line(&format!("PASS: {}", check.id))?,
@@ -58,6 +67,13 @@ fn github(output: &mut Output, validation: &Validation) -> std::io::Result<()> {
 /// Escapes the data of a workflow command: a message cannot end the command and begin another.
 fn escape(message: &str) -> String {
     visible(message).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// Returns the cause of a failed load, if its message does not have it.
+fn cause(check: &CheckResult, validation: &Validation) -> Option<String> {
+    let error = validation.error.as_ref().filter(|_| check.id == CHECKS[0].id)?;
+    let cause = &error.cause()?.text;
+    (!check.message.contains(cause.as_str())).then(|| visible(cause))
 }
 
 fn remedy(id: &str, validation: &Validation) -> String {
