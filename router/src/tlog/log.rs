@@ -126,7 +126,9 @@ impl Log {
             return Err(Error::TooLong { number, length: entry.len() });
         }
         let mut state = self.state();
-        let _lock = lock(self.directory())?;
+        // A directory that was moved away is not made again.
+        let path = self.directory().join("lock");
+        let _lock = files::lock_in_existing(&path).map_err(Error::file(&path))?;
         let mut edge = self.current(&mut state)?;
         let first = edge.size();
         if entries.is_empty() {
