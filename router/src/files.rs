@@ -77,11 +77,11 @@ pub(crate) fn seize(path: &Path) -> Result<File> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    seize_in_place(path)
+    lock_in_existing(path)
 }
 
-/// Does the same in a directory that is there. Where it was moved, nothing is made in its place.
-pub(crate) fn seize_in_place(path: &Path) -> Result<File> {
+/// Does the same where the directory is there. Where it was moved, nothing is made in its place.
+pub(crate) fn lock_in_existing(path: &Path) -> Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let opened = OpenOptions::new().create(true).append(true).custom_flags(flags).open(path);
     let unusable = || Error::other("it is no regular file, and cannot be a lock");
@@ -153,6 +153,16 @@ mod tests {
                 assert!(message.contains("chmod 600"), "{message}");
             }
         }
+    }
+
+    #[test]
+    fn lock_in_a_removed_directory_makes_none() {
+        let place = tempfile::tempdir().unwrap();
+        let lock = place.path().join("gone/lock");
+        assert_eq!(lock_in_existing(&lock).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+        assert!(!place.path().join("gone").exists());
+        drop(seize(&lock).unwrap());
+        lock_in_existing(&lock).unwrap();
     }
 
     #[test]

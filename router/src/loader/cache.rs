@@ -15,6 +15,21 @@ pub(super) const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Writes a file so that it appears whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    temporary(path, bytes, mode)?.persist(path)?;
+    Ok(())
+}
+
+/// Does the same unless something is there already. Returns whether the file was written.
+pub(super) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
+    match temporary(path, bytes, mode)?.persist_noclobber(path) {
+        Ok(_) => Ok(true),
+        Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(failed) => Err(failed.error),
+    }
+}
+
+/// Writes a file without a lasting name beside a path.
+fn temporary(path: &Path, bytes: &[u8], mode: u32) -> io::Result<tempfile::NamedTempFile> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::Builder::new()
         .prefix(".new-")
@@ -23,8 +38,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()
     file.write_all(bytes)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Opens a file of the cache for reading: a plain one, not too large, and no link to another.

@@ -8,12 +8,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
-use super::cache::{self, private_directory, remove_unused, write_whole};
+use super::cache::{self, private_directory, remove_unused, write_new, write_whole};
 use super::elf;
 use super::error::{AdapterLoadError, Reason};
 use super::library_cache::{HeldLibrary, LibraryCache};
@@ -222,9 +221,6 @@ fn copy_path(cache_dir: &Path, digest: Digest) -> PathBuf {
     cache_dir.join("libraries").join(format!("{digest}.so"))
 }
 
-/// One thread makes copies at a time.
-static COPYING: Mutex<()> = Mutex::new(());
-
 /// The bytes of a library and their digest.
 struct Bytes {
     bytes: Vec<u8>,
@@ -240,12 +236,11 @@ impl Bytes {
         if self.is_copied_to(&path)? {
             return Ok(path);
         }
-        // Another copy in its place would be another file for a child that is about to open this one.
-        let _one = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_copied_to(&path)? {
-            return Ok(path);
+        // A copy that another thread or process has just made stays. Another copy in its place would be another file for
+        // a child that is about to open it.
+        if !write_new(&path, &self.bytes, 0o500)? && !self.is_copied_to(&path)? {
+            write_whole(&path, &self.bytes, 0o500)?;
         }
-        write_whole(&path, &self.bytes, 0o500)?;
         libraries.shrink();
         Ok(path)
     }

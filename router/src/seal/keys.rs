@@ -70,7 +70,7 @@ impl Keys {
         let metadata = std::fs::metadata(&self.directory).map_err(Error::file(&self.directory))?;
         let mode = metadata.mode() & 0o777;
         let path = self.directory.join("lock");
-        let lock = files::seize_in_place(&path).map_err(Error::file(&path))?;
+        let lock = files::lock_in_existing(&path).map_err(Error::file(&path))?;
         if mode & 0o022 != 0 {
             return Err(Error::Exposed { path: self.directory.clone(), mode });
         }

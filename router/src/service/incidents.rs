@@ -41,11 +41,11 @@ pub(super) fn gauges(registry: &Registry) -> Vec<WorkerGauges> {
     of.collect()
 }
 
-/// Returns how many errors of each adapter had codes that it did not declare. Adapters without such errors are left out.
+/// Returns how many errors of each adapter had codes that it did not declare.
 pub(super) fn undeclared_errors(registry: &Registry) -> Vec<(String, u64)> {
     let counted = registry.adapters().map(|adapter| {
         let errors = adapter.undeclared_codes().into_values().fold(0, u64::saturating_add);
         (adapter.adapter_id().to_owned(), errors)
     });
-    counted.filter(|(_, errors)| *errors > 0).collect()
+    counted.collect()
 }

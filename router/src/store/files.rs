@@ -112,11 +112,11 @@ impl Displacement {
     pub const fn summary(&self) -> &'static str {
         match self.rescue {
             Rescue::Pending => {
-                "STORE_DISPLACED: a file of the store was moved, removed, replaced or truncated; what was acknowledged is \
+                "STORE_DISPLACED: a file of the store was truncated, replaced, moved or removed; what was acknowledged is \
                  not safe yet"
             }
             Rescue::InPlace | Rescue::Copied(_) => {
-                "STORE_DISPLACED: a file of the store was moved, removed, replaced or truncated; what was acknowledged is \
+                "STORE_DISPLACED: a file of the store was truncated, replaced, moved or removed; what was acknowledged is \
                  safe; put the files back or restart the daemon"
             }
         }

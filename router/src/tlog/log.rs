@@ -128,7 +128,7 @@ impl Log {
         }
         let mut state = self.state();
         let path = lock_path(self.directory());
-        let _lock = files::seize_in_place(&path).map_err(Error::file(&path))?;
+        let _lock = files::lock_in_existing(&path).map_err(Error::file(&path))?;
         let mut edge = self.current(&mut state)?;
         let first = edge.size();
         if entries.is_empty() {

@@ -109,7 +109,7 @@ const KINDS: &[Kind] = &[
     (
         "a name that means itself",
         |path| symlink(path, path).unwrap(),
-        "STORE_NOT_FOUND",
+        "STORE_UNOPENABLE",
         "STORE_UNOPENABLE",
     ),
 ];
