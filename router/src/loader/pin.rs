@@ -201,4 +201,13 @@ mod tests {
             assert_eq!(find_loaded(maps, &names, |_| None).is_some(), name == "libx.so.1.9");
         }
     }
+
+    #[test]
+    fn own_names_are_read_from_files() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let libc = maps.lines().find(|line| line.contains("/libc.so.6")).unwrap();
+        let libc = Path::new(&libc[libc.find('/').unwrap()..]);
+        assert_eq!(own_name(libc).as_deref(), Some("libc.so.6"));
+        assert_eq!(own_name(Path::new("/etc/passwd")), None);
+    }
 }

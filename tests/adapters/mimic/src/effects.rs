@@ -83,8 +83,8 @@ fn make(effect: &str, subject: &str) -> std::io::Result<()> {
         "timer_slack" => check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 12345, 0, 0, 0) }),
         // SAFETY: what is open there belongs to nobody in the library; where it would matter, nobody opens it.
         "close_all" => check(unsafe { libc::close_range(20, u32::MAX, 0) }),
-        // SAFETY: it sets a flag of standard output.
         "unblock" => {
+            // SAFETY: it sets a flag of standard output.
             check(unsafe { libc::fcntl(1, libc::F_SETFL, libc::O_WRONLY | libc::O_APPEND) })
         }
         "late_thread" => late_thread(),
