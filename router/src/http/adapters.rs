@@ -142,6 +142,11 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
 
 /// Lets an adapter out of quarantine.
 pub(super) async fn release(context: Context) -> Result<Response, Problem> {
+    if let Some(unready) = unready(&context)? {
+        let mut object = unready.to_json(context.bearer.may(Scope::Admin));
+        object.insert("released", false);
+        return Ok(reply::json(StatusCode::OK, &object.into()));
+    }
     let adapter = find(&context)?;
     let released = adapter.release_by(Some(&context.bearer.caller.name));
     let mut object = Object::new();

@@ -1,7 +1,7 @@
 //! Configuration parameters of a manifest, as reports and errors show them. Secret defaults stay hidden.
 
-use nexus_router_sdk::Object;
 use nexus_router_sdk::redact::{self, REDACTED};
+use nexus_router_sdk::{Object, code};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 
@@ -162,9 +162,15 @@ impl Loader {
 }
 
 impl AdapterLoadError {
-    /// Says whether another configuration would do. It would not if the manifest itself is wrong.
+    /// Returns whether another configuration would do: the manifest or the factory rejects this one. It would not if the
+    /// manifest itself is wrong.
     pub(crate) fn wants_other_config(&self) -> bool {
-        self.reason() == Reason::ConfigInvalid && self.cause().is_none()
+        match self.cause() {
+            None => self.reason() == Reason::ConfigInvalid,
+            Some(cause) => {
+                self.reason() == Reason::FactoryFailed && cause.cause_type == code::CONFIG_REJECTED
+            }
+        }
     }
 
     /// Adds the parameters that the manifest states to the details and the hint.

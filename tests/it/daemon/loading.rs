@@ -228,6 +228,8 @@ fn failed_adapter_is_loaded_again_on_request() {
         retry("echo").ok(),
         json!({ "adapter_id": "echo", "retried": false, "state": "ready" })
     );
+    let released = daemon.ask("POST", "/v1/adapters/late/release").ok();
+    assert_eq!((&released["released"], &released["state"]), (&json!(false), &json!("failed")));
     // In vain at first.
     let answer = retry("late").send();
     assert_eq!((answer.status, &answer.json()["state"]), (202, &json!("loading")), "{answer:?}");
