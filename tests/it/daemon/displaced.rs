@@ -133,8 +133,9 @@ fn renamed_directory_costs_nothing_that_was_acknowledged() {
         let acknowledged = load_until_refused(&daemon, || std::fs::rename(&data, &aside).unwrap());
         // Without the tokens, only the log says so.
         until("what was acknowledged is safe", || {
-            let safe = "everything that was acknowledged is in the file of the store";
-            daemon.stderr().contains(safe).then_some(())
+            let moved = aside.join("runs.db");
+            let safe = format!("everything that was acknowledged is in {}", moved.display());
+            daemon.stderr().contains(&safe).then_some(())
         });
         let put_back = || {
             // Nothing was made in the place of what was moved.
