@@ -142,8 +142,8 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
 
 /// Lets an adapter out of quarantine.
 pub(super) async fn release(context: Context) -> Result<Response, Problem> {
-    if let Some(unready) = unready(&context)? {
-        let mut object = unready.to_json(context.bearer.may(Scope::Admin));
+    if let Some(failed) = unready(&context)?.filter(|unready| unready.failure.is_some()) {
+        let mut object = failed.to_json(context.bearer.may(Scope::Admin));
         object.insert("released", false);
         return Ok(reply::json(StatusCode::OK, &object.into()));
     }
