@@ -115,7 +115,7 @@ impl LibraryCache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             checked => checked?,
         }
-        // Whoever can write there can put a link in its place.
+        // A user who can write there can put a link in its place.
         self.directory.parent().map_or(Ok(()), private_directory)?;
         Ok(true)
     }

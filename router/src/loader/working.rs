@@ -73,7 +73,7 @@ pub(super) fn load(loader: &Loader, opened: Opened) -> Result<Adapter, AdapterLo
     let (first, description, confined) = match known {
         Some((description, confined)) => (None, description, confined),
         None => {
-            // One that the kernel cannot confine is told, or stood in for, as any worker is.
+            // The start of the worker handles a library that the kernel cannot confine.
             let tried = match loader.placement.require_valid {
                 true => loader.admit_tried(&opened, &verdict).map(drop),
                 false => Ok(()),

@@ -1,4 +1,4 @@
-//! Counters of the writing thread, and who is told of its commits.
+//! Counters of the writing thread, and the listeners for its commits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -13,7 +13,7 @@ use super::record::Status;
 use super::writer::PendingAppend;
 
 /// How long the writer of a store in memory lets appends gather that nobody waits for: many in one transaction cost
-/// far less, and whoever reads is not kept waiting by it.
+/// far less, and readers do not wait for it.
 const GATHERING: Duration = Duration::from_millis(20);
 
 /// The same while somebody waits to be told of commits.

@@ -165,7 +165,7 @@ fn runs_left_behind_wait_for_their_adapters() {
     std::fs::write(home.path("go-held"), "").unwrap();
     home.configure(&format!("{}{base}{}", limits(3000), hanging(1)));
     let daemon = begin(&home);
-    // Whatever is there before the daemon is ready is as the other one left it.
+    // Before the daemon is ready, the store is as the other one left it.
     let status = home.statuses();
     if daemon.client().get("/readyz").unwrap().status == 503 {
         assert_eq!(status, [Status::Running]);

@@ -23,7 +23,7 @@ pub struct Block {
 pub enum Marker {
     /// The block goes on where the one before it ended.
     Continues,
-    /// The block is no whole example, for this reason.
+    /// The block is only a part of an example, for this reason.
     Fragment(String),
 }
 

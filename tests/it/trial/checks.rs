@@ -45,7 +45,7 @@ fn adapters_load_where_checks_are_not_required() {
         for placement in [Placement::inline(), Placement::worker()] {
             let lax = Placement { require_valid: false, ..placement.clone() };
             trial.load(lax).unwrap_or_else(|error| panic!("{id}: {error}"));
-            // That it was loaded so is no proof of its checks.
+            // Such a load does not prove its checks.
             assert_eq!(trial.load(placement).unwrap_err().reason(), Reason::ChecksFailed, "{id}");
         }
     }

@@ -228,7 +228,7 @@ mod tests {
         let lists = [CHANGES, CONNECTING, IDENTITIES, PROGRAMS];
         for call in lists.into_iter().flatten().chain(openings) {
             let named = known.contains(call) || action(*call).name != "another system call";
-            // A socket is told by itself.
+            // A socket is recorded by itself.
             assert!(named || *call == libc::SYS_socket, "{call}");
         }
         assert!(DENIED.iter().filter(|call| known.contains(call)).count() > 60);

@@ -1,4 +1,4 @@
-//! What a library must not do while it is loaded, and what it may: one attempt each, whose failure nobody is told.
+//! What a library must not do while it is loaded, and what it may: one attempt each, whose failure is ignored.
 #![expect(
     clippy::multiple_unsafe_ops_per_block,
     reason = "a comment on each would only say the same again"
@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Command;
 
-/// Makes an attempt. Whatever comes of it, the library goes on.
+/// Makes an attempt. The library goes on after a failure.
 pub(crate) fn attempt(effect: &str, subject: &str) {
     drop(make(effect, subject));
 }
