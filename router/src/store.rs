@@ -13,6 +13,7 @@ mod chain;
 mod check;
 mod counters;
 mod error;
+mod file_status;
 mod files;
 mod gathered;
 mod held_answer;

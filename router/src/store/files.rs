@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags};
 
 use super::Error;
 use super::backup::beside;
+use super::file_status::FileStatus;
 
 /// A check of this age is good enough where no commit is acknowledged.
 const RECENT: Duration = Duration::from_millis(1);
@@ -133,14 +134,6 @@ struct OpenedFile {
     size: Option<AtomicU64>,
 }
 
-fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
-}
-
-fn size(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_size).unwrap_or_default()
-}
-
 impl OpenedFile {
     fn open(path: PathBuf) -> Result<Self, Error> {
         let failed = |errno: rustix::io::Errno| Error::Unopenable {
@@ -149,14 +142,14 @@ impl OpenedFile {
         };
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
-        let identity = identity(&rustix::fs::fstat(&opened).map_err(failed)?);
+        let identity = FileStatus::of_opened(&opened).map_err(failed)?.identity;
         Ok(Self { path, opened, identity, size: None })
     }
 
     /// Opens a file that never shrinks.
     fn open_growing(path: PathBuf) -> Result<Self, Error> {
         let file = Self::open(path)?;
-        let size = rustix::fs::fstat(&file.opened).map_or(0, |stat| size(&stat));
+        let size = FileStatus::of_opened(&file.opened).map_or(0, |status| status.size);
         Ok(Self { size: Some(AtomicU64::new(size)), ..file })
     }
 
@@ -167,20 +160,19 @@ impl OpenedFile {
 
     fn is_truncated(&self) -> bool {
         let seen = self.seen_size();
-        rustix::fs::fstat(&self.opened).is_ok_and(|stat| size(&stat) < seen)
+        FileStatus::of_opened(&self.opened).is_ok_and(|status| status.size < seen)
     }
 
     /// Returns whether the file has any name.
     fn has_name(&self) -> bool {
-        rustix::fs::fstat(&self.opened).is_ok_and(|stat| stat.st_nlink > 0)
+        FileStatus::of_opened(&self.opened).is_ok_and(|status| status.names > 0)
     }
 
     fn change(&self) -> Option<FileChange> {
         use rustix::io::Errno;
         let seen = self.seen_size();
-        match rustix::fs::lstat(&self.path) {
-            Ok(stat) if identity(&stat) == self.identity => {
-                let size = size(&stat);
+        match FileStatus::of_name(&self.path) {
+            Ok(FileStatus { identity, size, .. }) if identity == self.identity => {
                 self.size.as_ref().map(|seen| seen.fetch_max(size, Ordering::AcqRel));
                 (size < seen).then_some(FileChange::Truncated)
             }
@@ -275,8 +267,8 @@ impl StoreFiles {
     /// Returns the change of what the path leads to that the store was opened with.
     fn link_change(&self) -> Option<FileChange> {
         use rustix::io::Errno;
-        match rustix::fs::stat(self.link.as_ref()?) {
-            Ok(stat) if identity(&stat) == self.main.identity => None,
+        match FileStatus::of_path(self.link.as_ref()?) {
+            Ok(status) if status.identity == self.main.identity => None,
             Ok(_) => Some(FileChange::Replaced),
             Err(Errno::NOENT | Errno::NOTDIR) => Some(FileChange::Moved),
             Err(_) => Some(FileChange::Unreachable),
@@ -328,7 +320,7 @@ impl StoreFiles {
     fn is_linked(&self) -> bool {
         let path = &self.main.path;
         self.main.change() == Some(FileChange::Replaced)
-            && rustix::fs::stat(path).is_ok_and(|stat| identity(&stat) == self.main.identity)
+            && FileStatus::of_path(path).is_ok_and(|status| status.identity == self.main.identity)
     }
 
     /// Returns the displacement that was found last.
@@ -400,8 +392,8 @@ impl StoreFiles {
     /// Returns whether no other process can have written a WAL: nobody made another index, and a new WAL is empty.
     pub(super) fn is_log_unused(&self) -> bool {
         let index = self.others.first().and_then(OpenedFile::change);
-        let is_unused = |wal: &Path| match rustix::fs::stat(wal) {
-            Ok(stat) => identity(&stat) == self.wal.identity || stat.st_size == 0,
+        let is_unused = |wal: &Path| match FileStatus::of_path(wal) {
+            Ok(status) => status.identity == self.wal.identity || status.size == 0,
             Err(_) => true,
         };
         // Who opens the file by another name has a WAL beside that.
