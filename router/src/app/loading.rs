@@ -166,7 +166,10 @@ impl App {
         let failed = fleet.slots.iter().filter(strict).filter_map(AdapterSlot::failure);
         let mut failed = failed.filter(|failure| !failure.needs_config);
         match failed.next() {
-            Some(failure) => Err(without(&fleet.secrets, &failure.error).into()),
+            Some(failure) => {
+                fleet.warn_of_failed();
+                Err(without(&fleet.secrets, &failure.error).into())
+            }
             None => Ok(()),
         }
     }

@@ -5,6 +5,8 @@
 //! also if none of them is there yet.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::Loader;
@@ -55,7 +57,7 @@ impl Loader {
             return Some(format!("needs {first}, which it looks for in {place}"));
         }
         let searched: Vec<PathBuf> =
-            self.library_path.iter().flat_map(std::env::split_paths).collect();
+            self.library_path.iter().flat_map(|text| split_library_path(text)).collect();
         for name in names {
             let foreign = |place: &&PathBuf| {
                 // The system's loader looks into the directory of the processor's features first. An empty name of a
@@ -94,6 +96,12 @@ impl Loader {
         find_loaded(&maps, names, own_name)
             .map(|(name, path)| format!("needs {name}, and this process has {path} loaded"))
     }
+}
+
+/// Returns the directories of an `LD_LIBRARY_PATH`. The system's loader takes semicolons for separators too.
+fn split_library_path(text: &OsStr) -> Vec<PathBuf> {
+    let parts = text.as_bytes().split(|byte| matches!(byte, b':' | b';'));
+    parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
 }
 
 /// Finds a needed library that a process has loaded from outside of the system's directories: by the name that it has
@@ -168,6 +176,9 @@ mod tests {
         std::fs::write(directory.path().join("libmine.so.1"), "").unwrap();
         let found = loader.find_foreign(&needs).unwrap();
         assert!(found.contains("libmine.so.1") && found.contains("LD_LIBRARY_PATH"), "{found}");
+        loader.library_path = Some(format!("/nowhere;{place}").into());
+        assert!(loader.find_foreign(&needs).is_some(), "a semicolon separates too");
+        loader.library_path = Some(directory.path().into());
         std::fs::remove_file(directory.path().join("libmine.so.1")).unwrap();
         std::fs::create_dir(directory.path().join("glibc-hwcaps")).unwrap();
         assert!(loader.find_foreign(&needs).unwrap().contains("LD_LIBRARY_PATH"));

@@ -68,8 +68,14 @@ impl Service {
             Err(error) => {
                 payload.insert("code", error.code());
                 payload.insert("message", error.full_text());
-                let error = error.full_text();
-                tracing::error!(error, "the new configuration is refused; the old one stays");
+                payload.insert("hint", error.hint());
+                let (code, hint, error) = (error.code(), error.hint(), error.full_text());
+                tracing::error!(
+                    code,
+                    error,
+                    hint,
+                    "the new configuration is refused; the old one stays"
+                );
                 self.metrics().reload("refused");
                 "config.refused"
             }

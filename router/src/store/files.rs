@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
 use rustix::fs::{Mode, OFlags};
 
 use super::Error;
 use super::backup::beside;
 use super::file_status::FileStatus;
+use super::lost_log::{WAL_FRAME_HEADER, WAL_HEADER};
 
 /// A check of this age is good enough where no commit is acknowledged.
 const RECENT: Duration = Duration::from_millis(1);
@@ -200,6 +202,8 @@ pub(super) struct StoreFiles {
     /// The path that the store was opened with, if links in it lead to the file.
     link: Option<PathBuf>,
     wal: OpenedFile,
+    /// The size that the WAL had when the writer looked last. A checkpoint may empty it.
+    log_size: AtomicU64,
     /// The shared index of the WAL, and the lock of the owner.
     others: Vec<OpenedFile>,
     is_displaced: AtomicBool,
@@ -225,6 +229,7 @@ impl StoreFiles {
             main: OpenedFile::open_growing(path.to_owned())?,
             link: std::path::absolute(given).ok().filter(|given| given != path),
             wal: OpenedFile::open(beside(path, "-wal"))?,
+            log_size: AtomicU64::new(0),
             others,
             is_displaced: AtomicBool::new(false),
             state: Mutex::default(),
@@ -248,7 +253,20 @@ impl StoreFiles {
         self.note(changed)
     }
 
-    /// The same, unless that was done within the last moment.
+    /// Compares all files with their paths, and a WAL that shrank with its index. Must be called outside of a transaction.
+    pub(super) fn check_with_log(&self, connection: &Connection) -> Result<(), Error> {
+        self.check()?;
+        let Ok(FileStatus { size, .. }) = FileStatus::of_opened(&self.wal.opened) else {
+            return Ok(());
+        };
+        let seen = self.log_size.swap(size, Ordering::AcqRel);
+        if size >= seen || size >= indexed_log_bytes(connection)? {
+            return Ok(());
+        }
+        self.note(Some((&self.wal.path, FileChange::Truncated)))
+    }
+
+    /// The same as `check`, unless that was done within the last moment.
     pub(super) fn check_recent(&self) -> Result<(), Error> {
         let checked = Duration::from_nanos(self.checked.load(Ordering::Relaxed));
         let is_recent = self.begun.elapsed().saturating_sub(checked) < RECENT;
@@ -293,7 +311,7 @@ impl StoreFiles {
             (Some((file, change)), None) => {
                 let (path, rescue) = (file.to_owned(), Rescue::Pending);
                 let displacement = Displacement { path, change, rescue };
-                state.is_final = self.is_lost();
+                state.is_final = change == FileChange::Truncated || self.is_lost();
                 state.displacement = Some(displacement.clone());
                 self.is_displaced.store(true, Ordering::Release);
                 let error = Error::Displaced(Box::new(displacement));
@@ -409,6 +427,16 @@ impl StoreFiles {
             }
         }
     }
+}
+
+/// Returns how large the WAL must be to hold every frame that its index names.
+fn indexed_log_bytes(connection: &Connection) -> Result<u64, Error> {
+    let frames: i64 =
+        connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get("log"))?;
+    let page: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    let unsigned = |number: i64| u64::try_from(number).unwrap_or_default();
+    let frames = unsigned(frames);
+    Ok(if frames == 0 { 0 } else { WAL_HEADER + frames * (WAL_FRAME_HEADER + unsigned(page)) })
 }
 
 #[cfg(test)]

@@ -7,31 +7,40 @@ use super::backup::beside;
 /// Bytes of the header of the index: two copies of 48 bytes, and the state of the checkpoints.
 const HEADER: usize = 136;
 
-/// Returns how many pages of a removed WAL are not in the file of the store, if its index shows that. The index remains when
-/// a process is killed, and is gone when the next one opens the store for writing, so it is looked at before.
+/// Bytes of the header of a WAL, and of the header of each frame of it.
+pub(super) const WAL_HEADER: u64 = 32;
+pub(super) const WAL_FRAME_HEADER: u64 = 24;
+
+/// Returns how many pages of a removed or truncated WAL are in no file of the store, if its index shows that. The index
+/// remains when a process is killed, and is gone when the next one opens the store for writing, so it is looked at before.
 #[must_use]
 pub fn lost_log_pages(store: &Path) -> Option<u32> {
     let wal = std::fs::metadata(beside(store, "-wal")).map_or(0, |found| found.len());
-    if wal > 0 {
-        return None;
-    }
     let index = beside(store, "-shm");
     if !index.is_file() {
         return None;
     }
     let mut header = [0; HEADER];
     std::io::Read::read_exact(&mut std::fs::File::open(index).ok()?, &mut header).ok()?;
-    missing_pages(&header)
+    missing_pages(&header, wal)
 }
 
-fn missing_pages(header: &[u8; HEADER]) -> Option<u32> {
+/// Returns the number of pages that are neither in the file of the store nor in a WAL of a size.
+fn missing_pages(header: &[u8; HEADER], wal_bytes: u64) -> Option<u32> {
     let number = |at: usize| -> u32 {
         let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
         u32::from_ne_bytes(bytes)
     };
     let is_whole = header[..48] == header[48..96] && header[12] == 1;
     let (last, moved) = (number(16), number(96));
-    (is_whole && last > moved).then(|| last - moved)
+    // The largest page size does not fit into 16 bits, and is written as 1.
+    let page = match u64::from(u16::from_ne_bytes([header[14], header[15]])) {
+        1 => 65_536,
+        page => page,
+    };
+    let present = wal_bytes.saturating_sub(WAL_HEADER) / (WAL_FRAME_HEADER + page);
+    let kept = moved.max(u32::try_from(present).unwrap_or(u32::MAX));
+    (is_whole && last > kept).then(|| last - kept)
 }
 
 #[cfg(test)]
@@ -41,18 +50,23 @@ mod tests {
     #[test]
     fn index_tells_of_pages_that_are_in_no_file() {
         let mut header = [0; HEADER];
-        assert_eq!(missing_pages(&header), None, "it was never filled");
+        assert_eq!(missing_pages(&header, 0), None, "it was never filled");
         for copy in [0, 48] {
             header[copy + 12] = 1;
             header[copy + 16..copy + 20].copy_from_slice(&9_u32.to_ne_bytes());
         }
         header[96..100].copy_from_slice(&4_u32.to_ne_bytes());
-        assert_eq!(missing_pages(&header), Some(5));
+        assert_eq!(missing_pages(&header, 0), Some(5));
+        header[14..16].copy_from_slice(&4096_u16.to_ne_bytes());
+        header[62..64].copy_from_slice(&4096_u16.to_ne_bytes());
+        for (frames, missing) in [(3, Some(5)), (6, Some(3)), (8, Some(1)), (9, None), (20, None)] {
+            assert_eq!(missing_pages(&header, 32 + frames * (24 + 4096)), missing, "{frames}");
+        }
         header[96..100].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(missing_pages(&header), None, "all of them were moved");
+        assert_eq!(missing_pages(&header, 0), None, "all of them were moved");
         header[96] = 0;
         header[16] = 1;
-        assert_eq!(missing_pages(&header), None, "the copies differ");
+        assert_eq!(missing_pages(&header, 0), None, "the copies differ");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 
 use super::audit::{self, AuditEntry};
 use super::backup::{self, Purpose, beside};
-use super::files::{Displacement, Rescue, StoreFiles, file_name};
+use super::files::{Displacement, FileChange, Rescue, StoreFiles, file_name};
 use super::{Error, Store, open};
 use crate::clock::Clock;
 use crate::json::Object;
@@ -114,7 +114,8 @@ fn rescue(
     displacement: &Displacement,
     is_first: bool,
 ) -> Result<Rescue, Error> {
-    let is_whole = files.is_main_whole();
+    // A checkpoint of a truncated log would mix pages of different moments.
+    let is_whole = displacement.change != FileChange::Truncated && files.is_main_whole();
     if is_whole && files.is_log_in_place() && !files.is_all_in_place() {
         return Ok(Rescue::InPlace);
     }

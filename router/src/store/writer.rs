@@ -374,7 +374,7 @@ impl Desk {
     }
 
     fn check_files(&self) -> Result<(), Error> {
-        self.files.as_ref().map_or(Ok(()), |files| files.check())
+        self.files.as_ref().map_or(Ok(()), |files| files.check_with_log(&self.connection))
     }
 
     /// Commits appends that were handed over, each large one by itself.

@@ -391,6 +391,28 @@ fn truncated_store_is_noticed_and_not_called_safe() {
 }
 
 #[test]
+fn truncated_log_is_noticed_before_the_next_commit() {
+    for share in [0, 2] {
+        let place = Place::new();
+        for run in 0..50 {
+            place.write(&format!("more {run}")).unwrap();
+        }
+        let log = place.path("data/runs.db-wal");
+        let file = std::fs::File::options().write(true).open(&log).unwrap();
+        let size = file.metadata().unwrap().len();
+        file.set_len(size * share / 4).unwrap();
+        let error = place.write("b").unwrap_err();
+        assert_eq!(error.code(), "STORE_DISPLACED", "{error}");
+        assert!(error.to_string().contains("runs.db-wal was truncated"), "{error}");
+        assert!(place.write("c").is_err(), "what was cut off does not come back");
+        // Nothing was written behind the cut, so the next process can tell that runs are missing.
+        assert_eq!(file.metadata().unwrap().len(), size * share / 4);
+        assert!(crate::store::lost_log_pages(&place.db()).is_some_and(|pages| pages > 0));
+        assert_ne!(place.store().displacement().unwrap().rescue, Rescue::InPlace);
+    }
+}
+
+#[test]
 fn checkpoints_are_no_truncation() {
     let place = Place::new();
     for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"] {
