@@ -6,6 +6,7 @@
 mod adapter;
 mod approvals;
 mod audit;
+mod authorities;
 mod cache;
 mod completions;
 mod config;

@@ -58,4 +58,31 @@ with tempfile.TemporaryDirectory() as directory:
     code, own = ours(path)
     assert code == 1 and not own["steps"]["binding"]["passed"], own
 
-print("2 bundles at level full; what was changed is found by the binding")
+# Clean bundles of others: both verify each, and ours reports how much of it the tree head covers.
+recorded = json.loads((here.parent / "golden" / "aigentsy" / "cli_verify_bundle.json").read_text())
+foreign = {
+    "bundle-anchored-first-event": "anchored_in_part",
+    "bundle-anchored-middle": "anchored_in_part",
+    "bundle-swarm-dec-anchor-before": "anchored_in_part",
+    "bundle-anchor-no-sth": "not_anchored",
+    "bundle-anchor-empty-sth": "not_anchored",
+}
+for case in recorded["cases"]:
+    status = foreign.pop(case["id"], None)
+    if status is None:
+        continue
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in case["files"].items():
+            (pathlib.Path(directory) / name).write_text(text)
+        words = case["steps"][0]["argv"][1:]
+        reports = []
+        for command in [[verifier, "bundle"], [program, "contract", "bundle", "verify"]]:
+            answer = subprocess.run([*command, *words], cwd=directory, capture_output=True, timeout=60)
+            assert answer.returncode == 0, (case["id"], answer)
+            reports.append(json.loads(answer.stdout))
+        anchoring = reports[1].pop("anchoring")
+        assert anchoring["status"] == status, (case["id"], anchoring)
+        assert reports[0] == reports[1], case["id"]
+assert not foreign, foreign
+
+print("2 bundles at level full; what was changed is found by the binding; 5 clean bundles of others verify")

@@ -3,18 +3,24 @@
 Arguments: the program, and a directory to work in.
 """
 
+import functools
+import http.server
 import json
+import os
 import pathlib
+import ssl
 import subprocess
 import sys
+import threading
 
 program, place = sys.argv[1], pathlib.Path(sys.argv[2])
 place.mkdir(parents=True, exist_ok=True)
 program = str(pathlib.Path(program).resolve())
 
 
-def run(words, code=0):
-    done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=60, check=False)
+def run(words, code=0, **variables):
+    environment = {**os.environ, **variables}
+    done = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=60, check=False, env=environment)
     if done.returncode != code:
         raise SystemExit(f"{words} ended with {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done.stdout
@@ -81,6 +87,35 @@ assert read("a.json")["pinned_adapters"] == read("b.json")["pinned_adapters"]
 assert read("a.json")["pinned_adapters"] == read("shared.json")["pinned_adapters"]
 gate = ["pins", "check", "--pins", "b.json", "--manifest", "manifest.json", "--public-key-base64", key]
 ours(*gate, "ours", "theirs")
+
+# Both read the manifest from an HTTPS server that a certificate of the tests makes trusted.
+tls = pathlib.Path(__file__).resolve().parent.parent / "golden" / "tls"
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=place)
+handler.func.log_message = lambda *_: None
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(tls / "cert.pem", tls / "key.pem")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"https://localhost:{server.server_port}/manifest.json"
+certificate = str(tls / "cert.pem")
+network = ["--fetch", "--ca", certificate]
+listed = [
+    ours("list", "--from", url, *network),
+    run(["aigentsy", "adapter", "list", "--from", url], SSL_CERT_FILE=certificate),
+]
+for text in listed:
+    assert "acme.ours.v0@1.0.0" in text, text
+assert [text.split("NOTE: ")[0] for text in listed] == [listed[0].split("NOTE: ")[0]] * 2, listed
+words = ["manifest", "verify", url, "--public-key-base64", key]
+reports = [
+    json.loads(ours(*words, *network)),
+    json.loads(run(["aigentsy", "adapter", *words], SSL_CERT_FILE=certificate)),
+]
+for name in ["ok", "manifest_hash_status", "manifest_signature_status", "entries"]:
+    assert reports[0][name] == reports[1][name], (name, reports)
+ours("list", "--from", url, code=2)
+server.shutdown()
 
 # What was changed is found by both.
 manifest = read("manifest.json")

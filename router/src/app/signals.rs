@@ -107,7 +107,8 @@ pub(super) fn judges<'a>(
             None => (signal.as_str(), None),
         };
         let newest = registry.versions(contract_id).last();
-        let contract = registry.get(contract_id, version).or(newest.filter(|_| version.is_none()));
+        let contract =
+            registry.resolve(contract_id, version).or(newest.filter(|_| version.is_none()));
         let former = before.and_then(|law| law.signals.get(adapter_id));
         let known_before = former.is_some_and(|judge| {
             judge.contract_id == contract_id && judge.version.as_deref() == version

@@ -5,6 +5,7 @@ mod bump;
 mod bundle;
 mod diff;
 mod evaluate;
+mod fetch;
 mod keygen;
 mod lint;
 mod list;

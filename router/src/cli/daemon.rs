@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use super::Error;
+use super::{Error, authorities};
 use crate::config::{ConfigFile, Environment, Listener};
 use crate::json::{self, Limits, Value};
 
@@ -140,18 +140,7 @@ impl Daemon {
                 "name a PEM file with the certificates that the daemon's leads to",
             )
         };
-        let text = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
-        let mut certificates = Vec::new();
-        for item in parse_pem(&text) {
-            match item.map_err(|error| unusable(error.to_string()))? {
-                PemItem::Certificate(certificate) => certificates.push(certificate),
-                _ => return Err(unusable("it holds something that is no certificate".to_owned())),
-            }
-        }
-        if certificates.is_empty() {
-            return Err(unusable("it holds no certificate".to_owned()));
-        }
-        Ok(Some(certificates))
+        authorities::read(file).map(Some).map_err(unusable)
     }
 }
 

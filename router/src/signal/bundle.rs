@@ -2,12 +2,14 @@
 //!
 //! [`core()`] makes the steps of the AiGentsy verifier and comes to what it comes to. [`verify`] adds the replay of
 //! evaluations, and a step of our own: `binding` for bundles that are bound as those of ours are, `strict` for others in
-//! which something is wrong that those steps pass over. [`build()`] makes bundles, and [`Log`] keeps their leaves.
+//! which something is wrong that those steps pass over. Where the tree head of another covers less than all events,
+//! `anchoring` reports how much. [`build()`] makes bundles, and [`Log`] keeps their leaves.
 
 mod actor;
 mod anchor;
 mod binding;
 mod build;
+mod coverage;
 mod earlier;
 mod event;
 mod log;
@@ -18,6 +20,8 @@ mod replay;
 mod run;
 mod strict;
 mod swarm;
+
+use coverage::Coverage;
 
 use crate::digest::Digest;
 use crate::json::{Limits, Object, Value, to_spaced, write_canonical};
@@ -127,6 +131,7 @@ pub fn verify(bundle: &Value, options: &Options<'_>) -> Report {
     }
     steps.0.extend(replay::step(bundle).map(|step| ("adapter_replay", step)));
     let anchor = ["merkle_inclusion", "sth_signature", "cross_reference"];
+    let mut coverage = None;
     if binding::is_claimed(bundle) {
         let mut findings = binding::check(bundle, options.key);
         findings.extend(strict::findings(bundle, strict::Told::default()));
@@ -137,6 +142,7 @@ pub fn verify(bundle: &Value, options: &Options<'_>) -> Report {
             anchor: anchor.into_iter().any(|step| steps.failed(step)),
             replay: steps.failed("adapter_replay"),
         };
+        coverage = (!already.chain && !already.anchor).then(|| Coverage::of(bundle));
         let findings = strict::findings(bundle, already);
         if !findings.is_empty() {
             steps.0.push(("strict", told(&findings)));
@@ -145,18 +151,28 @@ pub fn verify(bundle: &Value, options: &Options<'_>) -> Report {
     if let Some(earlier) = options.earlier {
         steps.0.push(("earlier", told(&earlier::check(bundle, earlier, options.key))));
     }
-    // Whoever has a key asks for a signature: a bundle from which the head was taken is none that nobody changed.
     let unsigned = steps.skipped("sth_signature");
-    let reason = match (options.key, options.strict) {
-        (Some(_), _) if unsigned => {
-            Some("the bundle has no signed tree head that the key could hold to")
+    let reason = match (options.key, options.strict, coverage) {
+        // A bundle of ours always has a tree head: one without it was changed.
+        (Some(_), _, None) if unsigned => {
+            Some("the bundle has no signed tree head that the key could hold to".to_owned())
         }
-        (None, true) if unsigned => Some("--strict requires STH signature (use --public-key)"),
+        (None, true, _) if unsigned => {
+            Some("--strict requires STH signature (use --public-key)".to_owned())
+        }
+        (_, true, Some(coverage)) if coverage != Coverage::Full => {
+            Some(format!("--strict requires full coverage: {}", coverage.message()))
+        }
         _ => None,
     };
-    let mut report = report(bundle, steps, reason);
+    let mut report = report(bundle, steps, reason.as_deref());
     if options.swarm {
         report.value.insert("profile", "swarm-strict");
+    }
+    // Without a key nobody asked for an anchor, and the level tells as much.
+    let wanted = coverage.filter(|it| *it != Coverage::Missing || options.key.is_some());
+    if let Some(member) = wanted.and_then(|it| it.to_json(event::all(bundle).len())) {
+        report.value.insert("anchoring", member);
     }
     report
 }

@@ -122,9 +122,9 @@ pub fn evaluate(
         output_hash: hash(&Value::Object(Object::new())),
         evaluated_at: now,
     };
-    match registry.get(adapter_id, version) {
+    match registry.resolve(adapter_id, version) {
         Some(contract) => evaluation.by(contract, fields),
-        // No version is active any more: what became of the newest says why.
+        // Every version is revoked: the newest one says why.
         None if version.is_none() => {
             let newest = registry.versions(adapter_id).last();
             evaluation.lifecycle_warnings.extend(newest.and_then(|it| LifecycleWarning::of(it)));
@@ -201,11 +201,10 @@ impl Evaluation {
                 Ok(_) => format!("the contract {known} is not known"),
             },
             (ValidationResult::UnknownAdapter, None) => match self.lifecycle_warnings.first() {
-                Some(warning) => format!(
-                    "no version of {known} is active, and {} is {}",
-                    warning.adapter_version,
-                    warning.kind.name()
-                ),
+                Some(warning) => {
+                    let newest = &warning.adapter_version;
+                    format!("every version of {known} is revoked; the newest is {newest}")
+                }
                 None => format!("the contract {known} is not known"),
             },
         })

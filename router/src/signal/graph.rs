@@ -315,8 +315,7 @@ fn heads<'a>(members: &'a [Member], kinship: &mut Kinship<'a>) {
         match head {
             Some(head) => kinship.heads.push(head),
             None => {
-                let message =
-                    format!("no active head: no version of {id} is active and can be used");
+                let message = format!("no active head: no version of {id} is active and sound");
                 let advice = "mend or add a version whose status is active, or take the id out";
                 kinship.tell(highest, Finding::warning("/status", message).advised(advice));
             }

@@ -18,7 +18,7 @@ pub struct Judge {
     pub registry: Arc<Registry>,
     /// The id of the contract.
     pub contract_id: String,
-    /// Its version; without one, the highest that is active.
+    /// Its version; without one, the highest that is active, or else the highest that is deprecated.
     pub version: Option<String>,
     /// Where the fields are in an output: a JSON pointer.
     pub pointer: String,
@@ -54,7 +54,7 @@ impl Judge {
     /// Returns what decides, for whoever compares two states of it.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let contract = self.registry.get(&self.contract_id, self.version.as_deref());
+        let contract = self.registry.resolve(&self.contract_id, self.version.as_deref());
         let mut object = Object::with_capacity(5);
         object.insert("contract", self.contract_id.as_str());
         object.insert("version", self.version.as_deref());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builtin::builtins;
-use super::contract::{Contract, Source};
+use super::contract::{Contract, Lifecycle, Source};
 use super::declaration::LIMITS;
 use super::lint::Finding;
 use super::pattern::SemverParts;
@@ -159,6 +159,17 @@ impl Registry {
             Some(version) => versions.find(|it| it.adapter_version == version),
             None => versions.rfind(|it| it.lifecycle.is_active()),
         }
+    }
+
+    /// Returns the contract that new evaluations use: the exact version; or by id alone the active head, or without
+    /// one the highest deprecated version. A deprecated contract may still be used, a revoked one may not.
+    #[must_use]
+    pub fn resolve(&self, adapter_id: &str, version: Option<&str>) -> Option<&Arc<Contract>> {
+        self.get(adapter_id, version).or_else(|| {
+            let mut versions = self.versions(adapter_id).iter();
+            let highest = versions.rfind(|it| it.lifecycle == Lifecycle::Deprecated);
+            highest.filter(|_| version.is_none())
+        })
     }
 
     /// Returns every version of a contract, the lowest first.

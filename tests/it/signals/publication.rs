@@ -1,9 +1,11 @@
 //! Publishing contracts: entries, keys, manifests and pins, and how they are those of the AiGentsy tools.
 
 mod building;
+mod fetched;
 mod fresh;
 mod gate;
 mod hostile;
+mod https;
 mod pinning;
 mod shop;
 

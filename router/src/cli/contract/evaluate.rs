@@ -25,7 +25,7 @@ pub(in crate::cli) struct Arguments {
     /// The id of the contract [default: that of --contract].
     #[arg(long, value_name = "ID", required_unless_present = "contract")]
     id: Option<String>,
-    /// The version of the contract [default: the highest that is active].
+    /// The version of the contract [default: the highest active one, or without any the highest deprecated one].
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// The acceptance policy [default: none, so that a review is required].
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         policy => policy.flatten(),
     };
     let Some(fields) = read_fields(&arguments.fields)? else { return Ok(Answer::No) };
-    let contract = registry.get(&id, version.as_deref());
+    let contract = registry.resolve(&id, version.as_deref());
     if let (Some(policy), Some(contract), Some(file)) = (&policy, contract, &arguments.policy) {
         let findings = policy.findings_for(contract);
         if !findings.is_empty() {

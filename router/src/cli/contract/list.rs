@@ -2,7 +2,8 @@
 
 use super::super::output::{Form, Output, tell};
 use super::super::{Answer, Error};
-use super::manifest::{self, Keys, Unread, tell_all};
+use super::fetch::{FetchOptions, shown_url};
+use super::manifest::{Keys, Unread, tell_all};
 use crate::config::Environment;
 use crate::json::{Object, Value, to_indented, to_repr};
 use crate::python_text::visible;
@@ -11,12 +12,14 @@ use crate::signal::manifest::{HashStatus, Malformed, Row, check_row, entries};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The manifest.
+    /// The manifest: a file, or with --fetch an https:// URL.
     #[arg(long, value_name = "FILE")]
     manifest: Option<String>,
-    /// Where the manifest is; nothing is fetched, so that this is only understood.
-    #[arg(long, value_name = "URL", hide = true)]
+    /// The same, as the AiGentsy tools name a manifest on the network.
+    #[arg(long, value_name = "URL", conflicts_with = "manifest")]
     from: Option<String>,
+    #[command(flatten)]
+    fetch: FetchOptions,
     #[command(flatten)]
     keys: Keys,
     /// The format of the answer.
@@ -25,30 +28,27 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let path = match (&arguments.manifest, &arguments.from) {
-        (Some(path), _) => path,
-        (None, Some(url)) => return Err(Unread::Remote(url.clone()).into()),
-        (None, None) => {
-            let hint = "name the file with --manifest; nothing is fetched";
-            return Err(Error::usage("there is no manifest to list", hint));
-        }
+    let Some(path) = arguments.manifest.as_ref().or(arguments.from.as_ref()) else {
+        let hint = "name a file with --manifest, or an https:// URL with --fetch --manifest";
+        return Err(Error::usage("there is no manifest to list", hint));
     };
     let Some(trust) = arguments.keys.trust()? else { return Ok(Answer::No) };
-    let document = match manifest::read(path) {
+    let document = match arguments.fetch.read(path) {
         Ok(document) => document,
         Err(unread @ Unread::Malformed(_, Malformed::NoObject(_))) => return unread.answer(),
         Err(unread) => return Err(unread.into()),
     };
+    let name = shown_url(path);
     let entries = match entries(&document) {
         Ok(entries) => entries,
         Err(wrong) => {
-            tell_all(path, &wrong);
+            tell_all(&name, &wrong);
             return Ok(Answer::No);
         }
     };
     let wrong = unlistable(&entries);
     if !wrong.is_empty() {
-        tell_all(path, &wrong);
+        tell_all(&name, &wrong);
         return Ok(Answer::No);
     }
     let rows: Vec<Row> = (entries.iter().enumerate())

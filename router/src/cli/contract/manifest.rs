@@ -13,6 +13,7 @@ use clap::Subcommand;
 
 use super::super::output::tell;
 use super::super::{Answer, Error};
+use super::fetch::{FetchError, is_url, shown_url};
 use crate::config::Environment;
 use crate::files;
 use crate::json::Object;
@@ -33,6 +34,8 @@ const VERIFY_HELP: &str = "\
 Examples:
   nexus-router contract manifest verify manifest.json --public-key-base64 KEY --require-signature
   nexus-router contract manifest verify manifest.json --publishers publishers --require-freshness --previous old.json
+  nexus-router contract manifest verify https://example.com/manifest.json --fetch --publishers publishers \
+--require-signature
 
 Without a key no signature is checked, and no_public_key says so; --require-signature makes that an error. Exits 0 if the
 manifest holds, and 1 if not.";
@@ -115,8 +118,12 @@ fn documents(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Why a document was not read.
 pub(super) enum Unread {
-    /// It is somewhere else.
+    /// It is a URL, where only files are read.
     Remote(String),
+    /// It is a URL, and `--fetch` is missing.
+    FetchNotAllowed(String),
+    /// It cannot be fetched.
+    Fetch(String, FetchError),
     /// There is no such file.
     Missing(String),
     /// It cannot be read.
@@ -129,7 +136,12 @@ impl Unread {
     /// Tells it as the AiGentsy tools do: with the name of an exception in front.
     pub(super) fn exception(&self) -> String {
         match self {
-            Self::Remote(_) => format!("NetworkRefused: {self}"),
+            Self::Remote(_) | Self::FetchNotAllowed(_) => {
+                format!("NetworkRefused: {self}; {}", self.hint())
+            }
+            Self::Fetch(url, error) => {
+                format!("{}: {url}: {error}; {}", error.exception(), self.hint())
+            }
             Self::Missing(path) => format!("FileNotFoundError: manifest not found: {path}"),
             Self::Failed(path, error) => format!("OSError: {path}: {error}"),
             Self::Malformed(_, Malformed::Json(error)) => format!("JSONDecodeError: {error}"),
@@ -149,23 +161,39 @@ impl Unread {
 
 impl From<Unread> for Error {
     fn from(unread: Unread) -> Self {
-        let hint = match &unread {
-            Unread::Remote(_) => "this program asks nobody: what it reads is what was reviewed",
-            Unread::Missing(_) | Unread::Failed(..) => "check the path",
-            Unread::Malformed(..) => "check that it is the right file, and that it is whole",
-        };
+        let hint = unread.hint();
         Self::usage(unread.to_string(), hint)
+    }
+}
+
+impl Unread {
+    /// Returns what to do about it.
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::Remote(_) => "download the document, review it, and name the file",
+            Self::FetchNotAllowed(_) => {
+                "add --fetch to read it from the network, or download it and name the file"
+            }
+            Self::Fetch(_, error) => error.hint(),
+            Self::Missing(_) | Self::Failed(..) => "check the path",
+            Self::Malformed(..) => "check that it is the right document, and that it is whole",
+        }
     }
 }
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Remote(url) => {
-                write!(f, "{url} is not fetched; download it, and name the file")
+            Self::Remote(url) => write!(f, "{url} is a URL, and only files are read here"),
+            Self::FetchNotAllowed(url) => {
+                write!(f, "{url} is a URL, and nothing is fetched without --fetch")
             }
+            Self::Fetch(url, error) => write!(f, "cannot fetch {url}: {error}"),
             Self::Missing(path) => write!(f, "file not found: {path}"),
             Self::Failed(path, error) => write!(f, "cannot read {path}: {error}"),
+            Self::Malformed(path, Malformed::Json(error)) => {
+                write!(f, "{path} is not JSON: {error}")
+            }
             Self::Malformed(path, error) => write!(f, "{path}: {error}"),
         }
     }
@@ -173,8 +201,8 @@ impl fmt::Display for Unread {
 
 /// Reads a JSON object from a file.
 pub(super) fn read(path: &str) -> Result<Object, Unread> {
-    if path.contains("://") {
-        return Err(Unread::Remote(path.to_owned()));
+    if is_url(path) {
+        return Err(Unread::Remote(shown_url(path)));
     }
     let bytes =
         files::read_named(Path::new(path), LIMITS.bytes).map_err(|error| match error.kind() {

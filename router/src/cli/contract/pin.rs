@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::output::{Output, tell};
 use super::super::{Answer, Error};
-use super::manifest::{self, Keys, tell_all};
+use super::fetch::FetchOptions;
+use super::manifest::{Keys, tell_all};
 use crate::clock::Clock;
 use crate::config::Environment;
 use crate::files;
@@ -30,9 +31,11 @@ pub(in crate::cli) struct Arguments {
     /// The pin file.
     #[arg(long, value_name = "FILE", default_value = "pinned_adapters.json")]
     out: PathBuf,
-    /// The manifest that lists the contract.
+    /// The manifest that lists the contract: a file, or with --fetch an https:// URL.
     #[arg(long, value_name = "FILE")]
     manifest: Option<String>,
+    #[command(flatten)]
+    fetch: FetchOptions,
     #[command(flatten)]
     keys: Keys,
     /// Pin a revoked contract, to look at it and for nothing else.
@@ -53,10 +56,11 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         return usage("--hash must be 64 lowercase hex chars", hint);
     }
     let Some(trust) = arguments.keys.trust()? else { return Ok(Answer::No) };
-    let manifest = match arguments.manifest.as_deref().map(manifest::read).transpose() {
-        Ok(manifest) => manifest,
-        Err(unread) => return unread.answer(),
-    };
+    let manifest =
+        match arguments.manifest.as_deref().map(|it| arguments.fetch.read(it)).transpose() {
+            Ok(manifest) => manifest,
+            Err(unread) => return unread.answer(),
+        };
     let wanted = Wanted {
         id: &arguments.id,
         version: &arguments.version,

@@ -8,6 +8,7 @@ use super::report::print;
 use crate::config::Environment;
 use crate::json::{Object, Value, to_indented};
 use crate::python_text::visible;
+use crate::shell::quoted;
 use crate::signal::{SCAFFOLD_FILE, scaffold};
 
 /// The validators that a new contract can have.
@@ -82,10 +83,12 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             for key in ["contract_hash", "input_schema_hash"] {
                 report.insert(key, contract.get(key).cloned());
             }
-            let next: [Value; 3] = [
-                "edit output_fields and allowed_policy_fields to match your adapter".into(),
-                format!("nexus-router contract rehash {shown}").into(),
-                format!("nexus-router contract lint {shown}").into(),
+            let quoted = quoted(&shown);
+            let next: [Value; 4] = [
+                format!("nexus-router contract lint {quoted}").into(),
+                "edit output_fields / allowed_policy_fields to match your adapter".into(),
+                format!("nexus-router contract rehash {quoted}").into(),
+                "drop the file into AIGENTSY_ADAPTER_CONTRACTS_DIR on the runtime".into(),
             ];
             report.insert("next", next.to_vec());
             print(&mut output, report)?;

@@ -5,6 +5,7 @@
 //! that no hash covers: **no member of a bundle of ours is outside of the binding**.
 
 use super::anchor::{self, Binding, Inclusion};
+use super::run::{EVALUATED, RECORDED};
 use super::{event, replay};
 use crate::digest::Digest;
 use crate::json::{self, Object, Value, to_canonical};
@@ -65,7 +66,13 @@ pub(super) fn is_claimed(bundle: &Value) -> bool {
     };
     of_our_log("signed_tree_head")
         || of_our_log("merkle_inclusion")
-        || event::all(bundle).iter().any(is_seal)
+        || event::all(bundle).iter().any(|event| is_seal(event) || is_of_run(event))
+}
+
+/// Says whether an event is one that only bundles of our runs have: they stay when the seal is cut off.
+fn is_of_run(event: &Value) -> bool {
+    let kind = event.get("event_type").and_then(Value::as_str);
+    kind.is_some_and(|kind| [EVALUATED, RECORDED].contains(&kind))
 }
 
 fn is_seal(event: &Value) -> bool {

@@ -6,9 +6,9 @@ use crate::event::{Kind, Line};
 use crate::json::{Limits, Object, Value, parse, to_canonical};
 
 /// The kind of events that tell an evaluation, and what a policy decided on it.
-const EVALUATED: &str = Kind::SignalsEvaluated.name();
+pub(super) const EVALUATED: &str = Kind::SignalsEvaluated.name();
 /// The kind of the event that says of which record the bundle is made.
-const RECORDED: &str = "RUN_RECORDED";
+pub(super) const RECORDED: &str = "RUN_RECORDED";
 /// Who says so.
 const ACTOR: &str = "nexus-router";
 /// In a bundle an evaluation stands within five others.

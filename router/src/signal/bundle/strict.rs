@@ -1,7 +1,7 @@
 //! What can be judged of any bundle and the AiGentsy verifier passes over: evaluations that do not fit the declarations
 //! that they embed, and parts of the bundle that do not belong together.
 
-use super::anchor::{self, Binding};
+use super::coverage::late_events;
 use super::{event, policy, python, replay};
 use crate::json::{Object, Value, to_compact};
 use crate::signal::{Finding, ValidationResult, Validator, contract_hash, input_schema_hash};
@@ -100,15 +100,7 @@ fn anchored(bundle: &Value, findings: &mut Vec<Finding>) {
         );
         findings.push(Finding::error("/signed_tree_head/tree_size", message));
     }
-    if let Binding::Bound(at) = anchor::binding(bundle) {
-        let after = event::all(bundle).len() - at - 1;
-        if after > 0 {
-            let message = format!(
-                "{after} events follow the anchored one: no tree head covers them, so anyone can have added them"
-            );
-            findings.push(Finding::error(format!("/events/{}", at + 1), message));
-        }
-    }
+    findings.extend(late_events(bundle));
 }
 
 /// Holds an evaluation to the declaration that it embeds.

@@ -128,6 +128,8 @@ fn what_became_of_a_contract_is_told_and_a_revoked_one_lets_nothing_in() {
     write("d", contract("c.d", "1.0.0", &["x"], &[("status", "revoked")]));
     write("e", contract("e.f", "1.0.0", &["x"], &[("validator_name", "somebody_elses")]));
     write("f", contract("e.f", "0.1.0", &["x"], &[("validator_version", "1.0.1")]));
+    write("g", contract("g.h", "1.0.0", &["x"], &[("status", "deprecated")]));
+    write("h", contract("g.h", "2.0.0", &["x"], &[("status", "revoked")]));
     let registry = Registry::open(Some(directory.path()));
     assert_eq!(registry.reports(), []);
     let at = |id: &str, version: Option<&str>| {
@@ -141,6 +143,8 @@ fn what_became_of_a_contract_is_told_and_a_revoked_one_lets_nothing_in() {
         ("a.b", Some("3.0.0"), "unknown_adapter", "revoked", true),
         ("a.b", Some("4.0.0"), "unknown_adapter", "", false),
         ("c.d", None, "unknown_adapter", "revoked", false),
+        ("g.h", None, "passed", "deprecated", true),
+        ("g.h", Some("2.0.0"), "unknown_adapter", "revoked", true),
         ("e.f", None, "unknown_adapter", "", true),
         ("e.f", Some("0.1.0"), "unknown_adapter", "", true),
     ] {
@@ -151,6 +155,10 @@ fn what_became_of_a_contract_is_told_and_a_revoked_one_lets_nothing_in() {
     }
     let (_, _, evaluation) = at("a.b", Some("3.0.0"));
     assert!(evaluation.why().unwrap().contains("is revoked; a.b@9.0.0 replaces it"));
+    let (_, _, evaluation) = at("c.d", None);
+    assert_eq!(evaluation.why().unwrap(), "every version of c.d is revoked; the newest is 1.0.0");
+    let (_, _, evaluation) = at("g.h", None);
+    assert_eq!(evaluation.adapter_version.as_deref(), Some("1.0.0"));
 }
 
 #[test]

@@ -94,6 +94,30 @@ fn versions_live_side_by_side_and_the_highest_active_one_is_the_head() {
 }
 
 #[test]
+fn id_without_active_version_resolves_to_the_highest_deprecated_one() {
+    let deprecated = [("status", "deprecated")];
+    let revoked = [("status", "revoked")];
+    let place = Place::new()
+        .with("a", &contract("a.b", "0.9.0", &["x"], &deprecated))
+        .with("b", &contract("a.b", "0.10.0", &["x"], &deprecated))
+        .with("c", &contract("a.b", "2.0.0", &["x"], &revoked))
+        .with("d", &contract("c.d", "1.0.0", &["x"], &[]))
+        .with("e", &contract("c.d", "2.0.0", &["x"], &deprecated))
+        .with("f", &contract("e.f", "1.0.0", &["x"], &revoked));
+    let registry = place.open();
+    let resolved = |id: &str, version: Option<&str>| {
+        registry.resolve(id, version).map(|it| it.adapter_version.as_str())
+    };
+    assert_eq!(resolved("a.b", None), Some("0.10.0"));
+    assert_eq!(resolved("a.b", Some("2.0.0")), Some("2.0.0"));
+    assert_eq!(resolved("a.b", Some("3.0.0")), None);
+    assert_eq!(resolved("c.d", None), Some("1.0.0"));
+    assert_eq!((resolved("e.f", None), resolved("g.h", None)), (None, None));
+    // A deprecated version is not an active head.
+    assert!(registry.get("a.b", None).is_none());
+}
+
+#[test]
 fn a_bad_file_is_told_and_passed_over() {
     let sound = contract("a.b", "1.0.0", &["x"], &[]);
     let place = Place::new()

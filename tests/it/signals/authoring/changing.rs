@@ -24,6 +24,33 @@ fn a_contract_that_is_there_is_written_over_by_force_alone() {
     assert!(!world.path("made").exists());
 }
 
+/// The four lines of `next` are those of the specification, and `rehash`, without which the edited file is refused.
+#[test]
+fn next_lines_of_scaffold_lead_to_a_contract_in_use() {
+    let world = World::new();
+    let run = world.run(&["contract", "scaffold", "--id", "acme.a", "--out", "my contracts"]);
+    assert_eq!(run.code(), 0, "{}", run.stderr());
+    let file = run.json()["out"].as_str().unwrap().to_owned();
+    let next = run.json()["next"].as_array().unwrap().clone();
+    let next: Vec<&str> = next.iter().map(|line| line.as_str().unwrap()).collect();
+    let [lint, edit, rehash, drop] = next[..] else { panic!("{next:?}") };
+    assert_eq!(lint, format!("nexus-router contract lint '{file}'"));
+    assert_eq!(edit, "edit output_fields / allowed_policy_fields to match your adapter");
+    assert_eq!(rehash, format!("nexus-router contract rehash '{file}'"));
+    assert_eq!(drop, "drop the file into AIGENTSY_ADAPTER_CONTRACTS_DIR on the runtime");
+    assert_eq!(world.paste(lint).code(), 0);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("signal_a", "done")).unwrap();
+    assert_eq!(world.paste(lint).code(), 1);
+    assert_eq!(world.paste(rehash).code(), 0);
+    fs::create_dir(world.path("runtime")).unwrap();
+    fs::copy(&file, world.path("runtime/acme.adapter_contract.json")).unwrap();
+    world.write("fields.json", r#"{"done": true, "signal_b": true, "signal_c": true}"#);
+    let words = ["contract", "evaluate", "--id", "acme.a", "fields.json"];
+    let run =
+        world.run_with(&words, |command| command.env("AIGENTSY_ADAPTER_CONTRACTS_DIR", "runtime"));
+    assert_eq!(run.json()["evaluation"]["validation_result"], "passed", "{}", run.stderr());
+}
+
 #[test]
 fn rehash_mends_an_edited_contract_and_nothing_else() {
     let world = World::new();

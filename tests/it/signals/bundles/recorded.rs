@@ -5,29 +5,82 @@ use nexus_router::json::{Limits, Value, parse, to_canonical};
 use nexus_router::key::PublicKey;
 use nexus_router::merkle;
 use nexus_router::signal::bundle;
+use serde_json::json;
 
 use super::{Exception, golden, play};
 use crate::support::World;
 
 /// Where the command line differs on purpose, by the number of the weak point.
 const EXCEPTIONS: &[Exception] = &[
-    ("bundle-anchored-first-event", "2: no head covers the events after the anchored one"),
-    ("bundle-anchored-middle", "2: no head covers the events after the anchored one"),
-    ("bundle-anchor-suffix-appended", "2: no head covers the events after the anchored one"),
-    ("bundle-swarm-dec-anchor-before", "2: no head covers the events after the anchored one"),
+    ("bundle-anchor-suffix-appended", "2: the last event is later than the tree head"),
     ("bundle-other-id-rehash", "3: the evaluation is of another adapter than the declaration"),
     ("bundle-strip-decl-rehash", "4: an evaluation without its declaration shows nothing"),
     ("bundle-event-ae-bad-only", "4: evaluations of events are checked too"),
-    ("bundle-anchor-no-sth", "1: who has a key asks for a signature, and the head was taken away"),
-    ("bundle-anchor-empty-sth", "1: who has a key asks for a signature, and the head is empty"),
     ("bundle-strict-json-nokey", "11: --strict counts with --json too"),
     ("bundle-event-foreign-deal", "11: events are of the deal of the bundle"),
     ("bundle-anchor-sth-size-differs-nokey", "11: head and proof are of the same tree"),
 ];
 
+/// Where the report says more: the verdict and every member of the peer are the same, and `anchoring` stands beside
+/// them.
+const ANCHORING: &[(&str, &str, i64)] = &[
+    ("bundle-anchored-first-event", "anchored_in_part", 1),
+    ("bundle-anchored-middle", "anchored_in_part", 2),
+    ("bundle-swarm-dec-anchor-before", "anchored_in_part", 2),
+    ("bundle-anchor-no-sth", "not_anchored", 0),
+    ("bundle-anchor-empty-sth", "not_anchored", 0),
+    ("bundle-anchor-no-inclusion", "not_anchored", 0),
+    ("bundle-anchor-inclusion-empty-object", "not_anchored", 0),
+];
+
 #[test]
 fn the_command_line_agrees() {
-    play("cli_verify_bundle.json", |_| true, EXCEPTIONS);
+    let is_more = |id: &str| ANCHORING.iter().any(|(known, ..)| *known == id);
+    play("cli_verify_bundle.json", |id| !is_more(id), EXCEPTIONS);
+}
+
+/// Bundles of others that are anchored in part, or not at all, verify as they do for the peer, and the report says so.
+#[test]
+fn clean_bundles_of_others_verify_with_their_anchoring() {
+    let file = golden("cli_verify_bundle.json");
+    for (id, status, covered) in ANCHORING {
+        let case = cases(&file, "cases").iter().find(|case| case["id"] == *id).unwrap();
+        let step = &case["steps"][0];
+        let recorded = &step["stdout_json"];
+        assert_eq!((&recorded["verified"], &step["exit"]), (&json!(true), &json!(0)), "{id}");
+        let world = World::new();
+        for (name, content) in case["files"].as_object().unwrap() {
+            std::fs::write(world.path(name), content.as_str().unwrap()).unwrap();
+        }
+        let words = step["argv"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+        let words: Vec<&str> =
+            ["contract", "bundle", "verify"].into_iter().chain(words.skip(1)).collect();
+        let run = world.run(&words);
+        assert_eq!(run.code(), 0, "{id}: {}", run.stdout());
+        assert!(run.stderr().contains("--strict refuses"), "{id}: {}", run.stderr());
+        // What is recorded, and one more member.
+        let mut got = run.json();
+        let anchoring = got.as_object_mut().unwrap().remove("anchoring").unwrap();
+        assert_eq!(got, *recorded, "{id}");
+        let uncovered = recorded["event_count"].as_i64().unwrap() - covered;
+        let counts = [&anchoring["covered_events"], &anchoring["uncovered_events"]];
+        assert_eq!(
+            (&anchoring["status"], counts),
+            (&json!(status), [&json!(covered), &json!(uncovered)]),
+            "{id}"
+        );
+        // For people too.
+        let text: Vec<&str> = words.iter().copied().filter(|word| *word != "--json").collect();
+        let text = world.run(&text).stdout();
+        let expected = if *covered == 0 { "NOT ANCHORED" } else { "IN PART (" };
+        let message = anchoring["message"].as_str().unwrap();
+        assert!(text.contains(expected) && text.contains(message), "{id}: {text}");
+        // Whoever needs more asks for it.
+        let strict = world.run(&[&words[..], &["--strict"]].concat());
+        assert_eq!(strict.code(), 1, "{id}: {}", strict.stdout());
+        let reason = strict.json()["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains("--strict requires full coverage"), "{id}: {reason}");
+    }
 }
 
 /// Turns a value of golden data into one of ours. Numbers keep their text.

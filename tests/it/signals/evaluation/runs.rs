@@ -228,6 +228,71 @@ fn a_revoked_contract_lets_nothing_through() {
     assert_eq!(evaluation["adapter_contract"]["adapter_id"], "acme.suite");
 }
 
+/// The table of the lifecycle, for an adapter whose configuration names no version.
+#[test]
+fn deprecated_contract_is_used_when_no_version_is_named() {
+    let world = stage(
+        "signal = \"acme.suite\"\nsignal_fields = \"/args\"",
+        "[signals]\ndirectory = \"signals\"\npolicy = \"policy.json\"",
+    );
+    let fields = booleans(&["all_tests_passed", "coverage_met", "lint_clean"]);
+    let put = |version: &str, more: &Value| {
+        let text = contract("acme.suite", version, &fields, more);
+        let file = format!("signals/{version}.adapter_contract.json");
+        write(world.directory.path(), &file, text);
+    };
+    let evaluate = || {
+        let run = run(&world, &plan(&[green()]));
+        assert_eq!(run.code(), 0, "{}", run.stderr());
+        let answer = run.json();
+        let event = evaluated(&world, &run_id(&answer));
+        (answer["review"].clone(), event["adapter_evaluation"].clone(), run.stderr())
+    };
+    put("1.0.0", &json!({ "status": "deprecated", "replaced_by": "acme.other@1.0.0" }));
+    put("2.0.0", &json!({ "status": "revoked" }));
+    let (review, evaluation, told) = evaluate();
+    assert_eq!(review, json!(null), "{evaluation}");
+    assert_eq!(evaluation["validation_result"], "passed");
+    assert_eq!(evaluation["adapter_version"], "1.0.0");
+    assert_eq!(evaluation["normalized_policy_inputs"], green());
+    assert_eq!(
+        evaluation["lifecycle_warnings"],
+        json!([{ "kind": "deprecated", "adapter_id": "acme.suite", "adapter_version": "1.0.0",
+            "replaced_by": "acme.other@1.0.0" }])
+    );
+    assert!(told.contains("acme.suite@1.0.0") && told.contains("deprecated"), "{told}");
+    put("1.0.0", &json!({ "status": "revoked" }));
+    let (review, evaluation, _) = evaluate();
+    assert_eq!(review, "required", "{evaluation}");
+    assert_eq!(evaluation["validation_result"], "unknown_adapter");
+    assert_eq!(evaluation["normalized_policy_inputs"], json!({}));
+    assert_eq!(evaluation["lifecycle_warnings"][0]["kind"], "revoked");
+}
+
+/// A policy is held to the contract that evaluations use, not to a newer one that is revoked.
+#[test]
+fn policy_is_checked_against_the_deprecated_contract_in_use() {
+    let world = stage(
+        "signal = \"acme.suite\"\nsignal_fields = \"/args\"\nacceptance = \"policy.json\"",
+        "[signals]\ndirectory = \"signals\"",
+    );
+    let put = |version: &str, names: &[&str], status: &str| {
+        let text = contract("acme.suite", version, &booleans(names), &json!({ "status": status }));
+        let file = format!("signals/{version}.adapter_contract.json");
+        write(world.directory.path(), &file, text);
+    };
+    let all = ["all_tests_passed", "coverage_met", "lint_clean"];
+    put("1.0.0", &all, "deprecated");
+    put("2.0.0", &["something_else"], "revoked");
+    let good = run(&world, &plan(&[green()]));
+    assert_eq!((good.code(), &good.json()["review"]), (0, &json!(null)), "{}", good.stderr());
+    put("1.0.0", &["something_else"], "deprecated");
+    put("2.0.0", &all, "revoked");
+    let bad = run(&world, &plan(&[green()]));
+    assert_eq!(bad.code(), 2);
+    assert!(bad.stderr().contains("has no such field"), "{}", bad.stderr());
+}
+
 #[test]
 fn what_cannot_be_used_keeps_a_run_from_being_begun() {
     let unfit = json!({ "rules": [{ "conditions": [{ "field": "nothing", "op": "==", "value": 1 }],

@@ -127,6 +127,22 @@ fn directory_is_that_of_the_option_the_file_the_variable_or_the_working_director
 }
 
 #[test]
+fn id_alone_names_a_deprecated_contract_but_no_revoked_one() {
+    let world = stage();
+    for (status, code, result) in [("deprecated", 0, "passed"), ("revoked", 3, "unknown_adapter")] {
+        let fields = booleans(&["all_tests_passed", "coverage_met", "lint_clean"]);
+        let text = contract("acme.suite", "1.0.0", &fields, &json!({ "status": status }));
+        write(world.directory.path(), "dir/x.adapter_contract.json", text);
+        let words = "contract evaluate --id acme.suite --dir dir --policy policy.json green.json";
+        let run = line(&world, words);
+        assert_eq!(run.code(), code, "{status}: {}", run.stderr());
+        let evaluation = &run.json()["evaluation"];
+        assert_eq!(evaluation["validation_result"], result, "{evaluation}");
+        assert_eq!(evaluation["lifecycle_warnings"][0]["kind"], status, "{evaluation}");
+    }
+}
+
+#[test]
 fn what_is_malformed_is_refused_and_what_cannot_be_read_is_no_answer() {
     let world = stage();
     let here = world.directory.path();

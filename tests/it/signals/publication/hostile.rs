@@ -86,12 +86,12 @@ fn no_file_makes_a_verb_fall() {
 }
 
 #[test]
-fn nothing_is_fetched() {
+fn nothing_is_fetched_by_default() {
     let shop = Shop::new();
     let url = "https://example.com/m.json";
     let (code, report) = shop.verify(url, &[]);
     assert_eq!((code, &report["ok"]), (1, &json!(false)));
-    assert!(report["error"].as_str().unwrap().contains("download it, and name the file"));
+    assert!(report["error"].as_str().unwrap().contains("download it and name the file"));
     shop.contract("a.json", "acme.a", "1.0.0", &json!({}));
     shop.build("m.json", &["a.json"]);
     for words in

@@ -24,6 +24,7 @@ pub(super) fn render(bundle: &Value, report: &Object) -> String {
     replay(&mut out, &steps);
     swarm(&mut out, &steps);
     findings(&mut out, &steps);
+    anchoring(&mut out, report);
     out.field("verified", &shown(report.get("verified")));
     if let Some(reason) = report.get("reason") {
         out.field("reason", &shown(Some(reason)));
@@ -263,6 +264,22 @@ fn swarm(out: &mut Text, steps: &Object) {
         out.field("swarm_decision", &format!("{passed}  (strength={strength})"));
         out.reasons(decision.get("errors"));
     }
+    out.line("");
+}
+
+/// Shows which events no tree head covers.
+fn anchoring(out: &mut Text, report: &Object) {
+    let Some(anchoring) = report.get("anchoring") else { return };
+    let part = |key: &str| shown(anchoring.get(key));
+    let status = match part("status").as_str() {
+        "not_anchored" => "NOT ANCHORED".to_owned(),
+        _ => {
+            let events = shown(report.get("event_count"));
+            format!("IN PART ({} of {events} events)", part("covered_events"))
+        }
+    };
+    out.field("anchoring", &status);
+    out.line(&format!("      {}", part("message")));
     out.line("");
 }
 

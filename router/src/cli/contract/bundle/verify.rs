@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::super::output::Output;
+use super::super::super::output::{Output, tell};
 use super::super::super::{Answer, Error};
 use super::text;
 use crate::config::Environment;
 use crate::files;
 use crate::json::{Limits, Value, parse, to_indented};
 use crate::key::PublicKey;
+use crate::python_text::visible;
 use crate::signal::bundle::{self, LIMITS, Options};
 
 /// A file with a public key is no larger.
@@ -19,8 +20,9 @@ const KEY: Limits = Limits { bytes: 64 * 1024, depth: 16, values: 1024 };
     version,
     after_help = "Exits 0 if the bundle verifies, 1 if not, 2 if it cannot be read.
 
-What is verified without a public key is only that the bundle is whole: anyone can have made it. --strict asks for more.
-The anchored event has to be the last one: what comes after it is proved by nobody.
+Without a public key, only the integrity of the bundle is verified: anyone can have made it. Bundles of other programs may
+have events after the anchored one, or no signed tree head. The report names them as anchored in part or not anchored, and
+--strict refuses them.
 
 Examples:
   nexus-router contract bundle verify bundle.json --public-key log.json --strict
@@ -32,7 +34,7 @@ pub(in crate::cli) struct Arguments {
     /// Write the report as JSON.
     #[arg(long)]
     json: bool,
-    /// Refuse a bundle whose tree head cannot be verified.
+    /// Refuse a bundle whose tree head cannot be verified, or does not cover every event.
     #[arg(long)]
     strict: bool,
     /// Also hold the bundle to the profile of swarms.
@@ -69,6 +71,12 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         },
     );
     let verified = report.verified;
+    let uncovered = report.value.get("anchoring").and_then(|it| it.get("message")).cloned();
+    if let Some(message) = uncovered.as_ref().and_then(Value::as_str)
+        && verified
+    {
+        tell(&visible(&format!("warning: {message}; --strict refuses such bundles")));
+    }
     let mut output = Output::new(environment);
     if arguments.json {
         output.line(&to_indented(&report.value.into()))?;

@@ -2,6 +2,7 @@
 
 use super::super::super::output::{Format, Output, tell};
 use super::super::super::{Answer, Error};
+use super::super::fetch::{FetchOptions, shown_url};
 use super::{Keys, annotation, read, tell_all};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Environment;
@@ -18,14 +19,16 @@ const DOCUMENT: &str = "https://aigentsy.com/.well-known/aigentsy-publisher.json
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The manifest, or - for standard input.
+    /// The manifest: a file, - for standard input, or with --fetch an https:// URL.
     target: String,
+    #[command(flatten)]
+    fetch: FetchOptions,
     #[command(flatten)]
     keys: Keys,
     /// Take the key from the publisher document that --from-publisher-document names.
     #[arg(long)]
     fetch_publisher: bool,
-    /// The publisher document.
+    /// The publisher document: a file, or with --fetch an https:// URL [default: that of AiGentsy].
     #[arg(long, value_name = "FILE", default_value = DOCUMENT, hide_default_value = true)]
     from_publisher_document: String,
     #[command(flatten)]
@@ -100,20 +103,21 @@ impl Held {
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let mut output = Output::new(environment);
+    let target = shown_url(&arguments.target);
     let mut fail = |error: String| -> Result<Answer, Error> {
         let mut report = Object::with_capacity(2);
         report.insert("ok", false);
         report.insert("error", error.as_str());
         match arguments.format {
             Format::Json => output.line(&to_indented(&report.into()))?,
-            Format::Human => tell_all(&arguments.target, &[error]),
+            Format::Human => tell_all(&target, &[error]),
             Format::Github => {
-                output.line(&annotation(true, &arguments.target, "manifest", &error))?;
+                output.line(&annotation(true, &target, "manifest", &error))?;
             }
         }
         Ok(Answer::No)
     };
-    let manifest = match read(&arguments.target) {
+    let manifest = match arguments.fetch.read(&arguments.target) {
         Ok(manifest) => manifest,
         Err(unread) => return fail(unread.exception()),
     };
@@ -121,13 +125,13 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let mut document_used = None;
     if arguments.fetch_publisher && !trust.is_somebody() {
         let path = arguments.from_publisher_document.as_str();
-        match read(path) {
+        match arguments.fetch.read(path) {
             Ok(document) => trust = in_document(&document),
             Err(unread) => {
                 return fail(format!("publisher_document_fetch_failed: {}", unread.exception()));
             }
         }
-        document_used = Some(path);
+        document_used = Some(shown_url(path));
     }
     let previous = match arguments.held.previous()? {
         Ok(previous) => previous,
@@ -145,7 +149,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
                 || manifest.contains_key("freshness")
                 // Nothing else would tell why.
                 || !report.ok && report.rows.is_empty() && report.top.hash == HashStatus::Absent;
-            let told = as_json(&report, document_used, trust.is_somebody(), is_ours);
+            let told = as_json(&report, document_used.as_deref(), trust.is_somebody(), is_ours);
             output.line(&to_indented(&told.into()))?;
         }
         Format::Human => {
@@ -162,7 +166,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             for finding in &report.findings {
                 let is_error = finding.severity == Severity::Error || rules.strict;
                 let title = if finding.pointer.is_empty() { "/" } else { &finding.pointer };
-                let line = annotation(is_error, &arguments.target, title, &finding.message);
+                let line = annotation(is_error, &target, title, &finding.message);
                 output.line(&line)?;
             }
         }
