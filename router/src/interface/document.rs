@@ -67,7 +67,7 @@ pub struct Operation {
     pub volatile: Vec<String>,
     /// Calls and what comes of them.
     pub examples: Vec<Example>,
-    /// Calls and what comes of them under a condition that the input does not show.
+    /// Calls whose outcomes depend on a condition that the input does not show.
     pub fault_examples: Vec<FaultExample>,
 }
 
@@ -133,7 +133,7 @@ pub struct Example {
 
 /// Example of a call whose outcome depends on a condition that the input does not show.
 ///
-/// `interface test` does not make these calls: it cannot bring the condition about.
+/// `interface test` does not make these calls: it cannot create the condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultExample {
     /// Condition, as a clause that follows "when".

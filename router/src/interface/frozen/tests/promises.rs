@@ -103,7 +103,7 @@ impl Frozen {
         operations.map(read).collect()
     }
 
-    fn members<'a>(schema: &'a Json) -> impl Iterator<Item = (&'a String, &'a Json)> {
+    fn members(schema: &Json) -> impl Iterator<Item = (&String, &Json)> {
         schema["properties"].as_object().unwrap().iter()
     }
 
@@ -278,7 +278,7 @@ fn examples_do_not_contradict_each_other_with_defaults_filled_in() {
 }
 
 #[test]
-fn every_fault_has_a_condition_that_the_plain_examples_do_not_have() {
+fn no_fault_example_repeats_a_plain_example() {
     for frozen in Frozen::all() {
         for fault in &frozen.operation.fault_examples {
             let when = &fault.when;
