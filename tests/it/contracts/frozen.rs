@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Desk;
-use crate::daemon::support::{Daemon, Stage, plan};
+use crate::daemon::support::{Stage, plan};
+use crate::mcp::support::{answer, modern};
 
 /// Every adapter of the specification.
 const IDS: [&str; 8] = [
@@ -95,19 +96,19 @@ fn show_has_meanings_and_faults() {
     }
 }
 
-fn daemon(id: &str) -> Daemon {
+/// A daemon whose adapter answers as the examples of a frozen contract say.
+fn stage(id: &str) -> Stage {
     let desk = Desk::new();
-    let stage = Stage::new(&format!(
+    Stage::new(&format!(
         "data_dir = \"data\"\n[[adapters]]\nref = \"probe_adapters:replays\"\nid = \"{id}\"\n\
         isolation = \"inline\"\n[adapters.config]\ncontract = '''{}'''\n",
         contract(&desk, id)
-    ));
-    stage.start(&[])
+    ))
 }
 
 #[test]
 fn daemon_holds_calls_to_a_frozen_contract() {
-    let daemon = daemon("qdrant-vector");
+    let daemon = stage("qdrant-vector").start(&[]);
     let result = |method: &str, args: Value| {
         let mut plan = plan("qdrant-vector", "qdrant-vector", method);
         plan["plan_override"][0]["call"]["args"] = args;
@@ -129,4 +130,35 @@ fn daemon_holds_calls_to_a_frozen_contract() {
         "COLLECTION_NOT_FOUND"
     );
     assert_eq!(refused(result("delete", json!({}))), "OPERATION_NOT_IN_CONTRACT");
+}
+
+#[test]
+fn registered_tool_of_a_frozen_contract_works_over_http_and_mcp() {
+    let stage = stage("qdrant-vector");
+    let mut spec = super::greet();
+    spec["tool_id"] = json!("vector-search");
+    spec["adapter_id"] = json!("qdrant-vector");
+    spec["adapter_operation"] = json!("search");
+    spec["execution_target"]["service"] = json!("qdrant");
+    std::fs::write(stage.path("search.json"), spec.to_string()).unwrap();
+    let registered = stage.program().args(["tool", "register", "search.json"]).output().unwrap();
+    assert!(registered.status.success(), "{}", String::from_utf8_lossy(&registered.stderr));
+    let daemon = stage.start(&[]);
+    let search = |collection: &str| json!({ "collection": collection, "vector": [1, 0, 0, 0], "limit": if collection == "docs" { 2 } else { 10 } });
+    let over_http =
+        |args: Value| daemon.post("/v1/tools/vector-search", &json!({ "args": args })).ok();
+    let found = over_http(search("docs"));
+    assert_eq!(found["output"]["results"][0]["id"], 1, "{found}");
+    let missing = over_http(search("none"));
+    assert_eq!(missing["error"]["code"], "COLLECTION_NOT_FOUND", "{missing}");
+    let over_mcp = |args: Value| {
+        let params = json!({ "name": "vector-search", "arguments": args });
+        answer(&modern(&daemon, "tools/call", params, &json!({})))
+    };
+    let found = over_mcp(search("docs"));
+    assert_eq!(found["result"]["structuredContent"]["results"][0]["score"], 1, "{found}");
+    let mut wrong = search("docs");
+    wrong["vector"] = json!("near");
+    let refused = over_mcp(wrong);
+    assert!(refused.to_string().contains("ARGUMENTS_INVALID"), "{refused}");
 }
