@@ -10,6 +10,7 @@ mod compare;
 mod docs;
 mod document;
 mod draft;
+mod examples;
 mod finding;
 mod frozen;
 mod keyword;
@@ -25,9 +26,11 @@ pub use compare::{
 };
 pub use docs::docs;
 pub use document::{
-    Example, FORMAT, FailureMode, Interface, MAX_BYTES, Operation, Retry, Severity, is_adapter_id,
+    Example, FORMAT, FailureMode, FaultExample, Interface, MAX_BYTES, Operation, Retry, Severity,
+    is_adapter_id,
 };
 pub use draft::Draft;
+pub use examples::compare_output;
 pub use finding::{Finding, Findings, below};
 pub use frozen::{
     FROZEN, OPERATION_TABLE_SHA256, check_frozen, frozen, frozen_interface, operation_table,

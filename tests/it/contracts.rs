@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod calls;
+mod frozen;
 mod repeating;
 mod revisions;
 mod tools;

@@ -48,6 +48,15 @@ Examples:
 OLD and NEW are files, ID@VERSION for a revision of the lock, or ID for the contract that holds. Exits 1 if the version of
 NEW does not say how much it changes.";
 
+const TEST_HELP: &str = "\
+Examples:
+  nexus-router interface test shop --adapter libshop.so:create_adapter
+  nexus-router interface test qdrant-vector --adapter MODULE:FUNCTION --adapter-config @qdrant.json
+
+Makes the calls of all examples in the order of the contract, against an adapter whose service is in the state that they
+need. An output may have more members than the example shows, if output_schema allows them. The calls of fault_examples
+are not made. A contract of this program is tested like others; nothing is recorded for it.";
+
 const APPROVE_HELP: &str = "\
 Examples:
   nexus-router interface keygen ada.pem
@@ -72,6 +81,7 @@ pub(super) enum Verb {
     /// Write the document for people: `ADAPTER_CONTRACTS.md`.
     Docs(docs::Arguments),
     /// Make the calls of a contract's examples, and record that they passed.
+    #[command(after_help = TEST_HELP)]
     Test(test::Arguments),
     /// Sign the newest revision of a contract.
     #[command(after_help = APPROVE_HELP)]

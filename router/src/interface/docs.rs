@@ -5,7 +5,7 @@
 
 mod shape;
 
-use super::document::{Example, FailureMode, Interface, Operation, Retry};
+use super::document::{Example, FailureMode, FaultExample, Interface, Operation, Retry};
 use crate::json::{self, Object, Value};
 use crate::markdown::{code, code_cell, escaped, fenced, paragraph};
 use shape::{Row, json_text, rows, shape};
@@ -61,6 +61,13 @@ fn section(interface: &Interface, name: &str, operation: &Operation, blocks: &mu
     if !operation.examples.is_empty() {
         blocks.push("**Examples**".to_owned());
         blocks.extend(operation.examples.iter().map(example));
+    }
+    if !operation.fault_examples.is_empty() {
+        blocks.push("**Faults**".to_owned());
+        for FaultExample { when, example: shown } in &operation.fault_examples {
+            blocks.push(format!("When {}:", escaped(when)));
+            blocks.push(example(shown));
+        }
     }
 }
 
@@ -135,9 +142,10 @@ fn failures(modes: &[FailureMode]) -> String {
         return "None is declared.".to_owned();
     }
     let row = |mode: &FailureMode| {
-        [code(&mode.code), mode.severity.name().to_owned(), yes(mode.halts).to_owned()]
+        let meaning = mode.description.as_deref().map_or_else(|| "-".to_owned(), escaped);
+        [code(&mode.code), mode.severity.name().to_owned(), yes(mode.halts).to_owned(), meaning]
     };
-    table(["Code", "Severity", "Caller has to stop"], modes.iter().map(row))
+    table(["Code", "Severity", "Caller has to stop", "Meaning"], modes.iter().map(row))
 }
 
 fn example(example: &Example) -> String {

@@ -67,6 +67,8 @@ pub struct Operation {
     pub volatile: Vec<String>,
     /// Calls and what comes of them.
     pub examples: Vec<Example>,
+    /// Calls whose outcomes depend on a condition that the input does not show.
+    pub fault_examples: Vec<FaultExample>,
 }
 
 /// How often a call may be made, and how long the pauses in between are.
@@ -85,6 +87,8 @@ pub struct Retry {
 pub struct FailureMode {
     /// The error code.
     pub code: String,
+    /// The meaning of the code for this operation, if the contract has one.
+    pub description: Option<String>,
     /// How bad it is.
     pub severity: Severity,
     /// Whether whoever called has to stop.
@@ -125,6 +129,17 @@ pub struct Example {
     pub input: Object,
     /// The output, or the code of the error.
     pub comes: Result<Value, String>,
+}
+
+/// Example of a call whose outcome depends on a condition that the input does not show.
+///
+/// `interface test` does not make these calls: it cannot create the condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultExample {
+    /// Condition, as a clause that follows "when".
+    pub when: String,
+    /// Call and its outcome under this condition.
+    pub example: Example,
 }
 
 impl Interface {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use semver::Version;
 
-use super::document::{Example, FailureMode, Operation, Retry, Severity};
+use super::document::{FailureMode, Operation, Retry, Severity};
 use super::finding::{Findings, below};
 use super::schema;
-use crate::conform::Schema;
 use crate::json::{Object, Value};
 
 /// No operation may take longer, nor be tried again for longer: a day.
@@ -19,7 +18,7 @@ const MAX_ATTEMPTS: u64 = 100;
 /// No list in an operation is longer.
 const MAX_LISTED: usize = 100;
 /// What stands in an operation.
-const OPERATION_MEMBERS: [&str; 12] = [
+const OPERATION_MEMBERS: [&str; 13] = [
     "description",
     "tool",
     "method",
@@ -32,6 +31,7 @@ const OPERATION_MEMBERS: [&str; 12] = [
     "failure_modes",
     "volatile",
     "examples",
+    "fault_examples",
 ];
 
 /// Says whether a text is an error code: upper case, digits and underscores.
@@ -132,6 +132,7 @@ impl Reader<'_> {
             failure_modes: self.failure_modes(object, place),
             volatile: self.pointers(object, place),
             examples: self.examples(object, place),
+            fault_examples: self.fault_examples(object, place),
             input_schema,
             output_schema,
         };
@@ -139,7 +140,7 @@ impl Reader<'_> {
             let message = "an operation that is neither idempotent nor read_only is made once";
             self.wrong(&below(&below(place, "retry"), "attempts"), message);
         }
-        self.keeps_its_examples(&operation, place);
+        self.check_examples(&operation, place);
         Some(operation)
     }
 
@@ -183,7 +184,7 @@ impl Reader<'_> {
     }
 
     /// Returns a list that is not longer than people write them; nothing, if it is not there.
-    fn list<'a>(&mut self, object: &'a Object, place: &str, name: &str) -> &'a [Value] {
+    pub(super) fn list<'a>(&mut self, object: &'a Object, place: &str, name: &str) -> &'a [Value] {
         match object.get(name).map(Value::as_array) {
             None => &[],
             Some(Some(list)) if list.len() <= MAX_LISTED => list,
@@ -204,10 +205,13 @@ impl Reader<'_> {
         for (index, mode) in said.iter().enumerate() {
             let place = below(&place, &index.to_string());
             let Some(mode) = mode.as_object() else {
-                self.wrong(&place, "must be an object with code, severity and halts");
+                self.wrong(
+                    &place,
+                    "must be an object with code, severity, halts and perhaps a description",
+                );
                 continue;
             };
-            self.only(mode, &place, &["code", "severity", "halts"]);
+            self.only(mode, &place, &["code", "description", "severity", "halts"]);
             let code = self.text(mode, &place, "code");
             if !code.is_empty() && !is_code(&code) {
                 self.wrong(
@@ -224,7 +228,10 @@ impl Reader<'_> {
                 self.wrong(&below(&place, "severity"), "must be info, warning or error");
             }
             let severity = severity.map_or(Severity::Error, |(_, severity)| *severity);
-            modes.push(FailureMode { code, severity, halts: self.truth(mode, &place, "halts") });
+            let description =
+                mode.contains_key("description").then(|| self.text(mode, &place, "description"));
+            let halts = self.truth(mode, &place, "halts");
+            modes.push(FailureMode { code, description, severity, halts });
         }
         modes
     }
@@ -243,66 +250,6 @@ impl Reader<'_> {
             }
         }
         pointers
-    }
-
-    fn examples(&mut self, object: &Object, place: &str) -> Vec<Example> {
-        let place = below(place, "examples");
-        let said = self.list(object, &place, "examples");
-        let mut examples = Vec::new();
-        for (index, example) in said.iter().enumerate() {
-            let place = below(&place, &index.to_string());
-            let members = example.as_object();
-            let input = members.and_then(|members| members.get("input")).and_then(Value::as_object);
-            let (Some(members), Some(input)) = (members, input) else {
-                self.wrong(&place, "must be an object with input, and output or error");
-                continue;
-            };
-            self.only(members, &place, &["input", "output", "error"]);
-            let comes = match (members.get("output"), members.get("error").and_then(Value::as_str))
-            {
-                (Some(output), None) => Ok(output.clone()),
-                (None, Some(code)) => Err(code.to_owned()),
-                _ => {
-                    self.wrong(&place, "must have either output or error");
-                    continue;
-                }
-            };
-            examples.push(Example { input: input.clone(), comes });
-        }
-        examples
-    }
-
-    /// Holds the examples to the schemas and the failure modes that they are examples of.
-    fn keeps_its_examples(&mut self, operation: &Operation, place: &str) {
-        if operation.examples.is_empty() {
-            return;
-        }
-        let read = |schema: &Value| Schema::read(&schema.to_serde()).ok();
-        // Schemas that cannot be used are told where they stand.
-        let (Some(input), Some(output)) =
-            (read(&operation.input_schema), read(&operation.output_schema))
-        else {
-            return;
-        };
-        for (index, example) in operation.examples.iter().enumerate() {
-            let place = below(&below(place, "examples"), &index.to_string());
-            if let Err(misfit) = input.check(&example.input.to_serde().into()) {
-                self.wrong(&below(&place, "input"), format!("does not fit input_schema: {misfit}"));
-            }
-            match &example.comes {
-                Ok(value) => {
-                    if let Err(misfit) = output.check(&value.to_serde()) {
-                        let message = format!("does not fit output_schema: {misfit}");
-                        self.wrong(&below(&place, "output"), message);
-                    }
-                }
-                Err(code) if operation.failure_modes.iter().all(|mode| mode.code != *code) => {
-                    let message = format!("{code} is none of the failure_modes");
-                    self.wrong(&below(&place, "error"), message);
-                }
-                Err(_) => {}
-            }
-        }
     }
 
     /// Two operations must not be the same call, or nobody could say which contract holds for it.

@@ -1,4 +1,6 @@
 //! `nexus-router interface test ID`: makes the calls of the examples, and records that they passed.
+//!
+//! A frozen contract is part of the program and needs no approval, so that nothing is recorded for it.
 
 use super::super::options::RouterOptions;
 use super::super::output::{Output, tell};
@@ -7,7 +9,8 @@ use super::{Place, lock, revision};
 use crate::app::{App, Named};
 use crate::clock::Clock;
 use crate::config::Environment;
-use crate::interface::{Interface, Operation, Tested};
+use crate::digest::Digest;
+use crate::interface::{Interface, Lock, Operation, Tested, compare_output, frozen_interface};
 use crate::json::{Object, Value};
 use crate::loader::{Adapter, Call};
 use crate::policy::Keeping;
@@ -28,6 +31,16 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let Arguments { id, dir, router } = arguments;
     let config_file = router.config_file().map(ToOwned::to_owned);
     let place = Place { dir: dir.clone(), data_dir: router.data_dir().cloned(), config_file };
+    let (shelf, _) = place.open(environment)?;
+    let mut output = Output::new(environment);
+    if let Some(contract) = frozen(lock(&shelf)?, id) {
+        let passed = test(router, environment, contract, &mut output)?.is_some();
+        if passed {
+            output
+                .line(&format!("{}; nothing is recorded: it is frozen", passed_line(contract)))?;
+        }
+        return Ok(if passed { Answer::Yes } else { Answer::No });
+    }
     let (shelf, _, alone) = place.open_alone(environment)?;
     let mut lock = lock(&shelf)?.clone();
     let Some(revision) = revision(&mut lock, id) else { return Ok(Answer::No) };
@@ -35,6 +48,47 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         tell(&format!("{id} is removed: there is nothing to test"));
         return Ok(Answer::No);
     };
+    let Some(library) = test(router, environment, &contract, &mut output)? else {
+        return Ok(Answer::No);
+    };
+    let operations = contract.operations.keys().cloned().collect();
+    let tested = Tested { operations, library, at: Clock::System.now().to_string() };
+    // Approvals say on what the tests passed.
+    revision.approvals.clear();
+    revision.tested = Some(tested);
+    shelf.write_lock(&lock)?;
+    drop(alone);
+    output.line(&passed_line(&contract))?;
+    Ok(Answer::Yes)
+}
+
+/// Returns the contract of this program that is meant, if the lock has no revision that is.
+fn frozen(lock: &Lock, named: &str) -> Option<&'static Interface> {
+    let (id, version) = match named.split_once('@') {
+        Some((id, version)) => (id, Some(version)),
+        None => (named, None),
+    };
+    let contract = frozen_interface(id)?;
+    let is_meant = match version {
+        Some(version) => contract.version.to_string() == version,
+        None => lock.latest(id).is_none(),
+    };
+    is_meant.then_some(contract)
+}
+
+fn passed_line(contract: &Interface) -> String {
+    let Interface { adapter_id, version, operations, .. } = contract;
+    format!("ok: {adapter_id} {version}, the examples of {} operations passed", operations.len())
+}
+
+/// Makes the calls of all examples in the order of the document, and prints what does not pass. Returns the digest of
+/// the adapter's library if everything passed.
+fn test(
+    router: &RouterOptions,
+    environment: &Environment,
+    contract: &Interface,
+    output: &mut Output,
+) -> Result<Option<Digest>, Error> {
     // What is tested may be what keeps the contracts from holding.
     let named = Named { without_contracts: true, ..router.named()? };
     let app = App::new(environment, router.config(environment)?, named);
@@ -45,29 +99,23 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
             "name one with --adapter",
         ));
     };
-    let mut output = Output::new(environment);
+    // An example may rely on what those before it did.
+    let listed = contract.document.get("operations").and_then(Value::as_object);
+    let listed = listed.into_iter().flat_map(Object::keys);
+    let operations =
+        listed.filter_map(|name| contract.operations.get(name).map(|operation| (name, operation)));
     let mut failed = 0;
-    for (name, operation) in &contract.operations {
-        for problem in problems(&adapter, &contract, name, operation) {
+    for (name, operation) in operations {
+        for problem in problems(&adapter, contract, name, operation) {
             failed += 1;
             output.line(&visible(&format!("✗ {name}: {problem}")))?;
         }
     }
     if failed > 0 {
         output.line(&format!("not ok: {failed} examples did not pass; nothing is recorded"))?;
-        return Ok(Answer::No);
+        return Ok(None);
     }
-    let operations = contract.operations.keys().cloned().collect();
-    let tested = Tested { operations, library, at: Clock::System.now().to_string() };
-    // Approvals say on what the tests passed.
-    revision.approvals.clear();
-    revision.tested = Some(tested);
-    let (id, version, count) =
-        (&contract.adapter_id, revision.version.clone(), contract.operations.len());
-    shelf.write_lock(&lock)?;
-    drop(alone);
-    output.line(&format!("ok: {id} {version}, the examples of {count} operations passed"))?;
-    Ok(Answer::Yes)
+    Ok(Some(library))
 }
 
 /// Makes the calls of an operation's examples, and tells what did not come out as it should.
@@ -100,7 +148,7 @@ fn problems(
                 .contract
                 .check_output(output)
                 .map_err(|misfit| format!("the output does not fit output_schema: {misfit}"))
-                .and_then(|()| same(output, expected, &operation.volatile))
+                .and_then(|()| compare_output(output, expected, &operation.volatile))
                 .err(),
             (Err(error), Err(code)) if error.code == *code => None,
             (Err(error), _) => Some(format!("it failed with {}: {}", error.code, error.message)),
@@ -109,43 +157,4 @@ fn problems(
         problems.extend(problem.map(|problem| format!("example {index}: {problem}")));
     }
     problems
-}
-
-/// Compares an output with the one of the example, but for what differs between equal calls.
-fn same(output: &Object, expected: &Value, volatile: &[String]) -> Result<(), String> {
-    let blank =
-        |value: Value| volatile.iter().fold(value, |value, pointer| without(value, pointer));
-    let (output, expected) = (blank(output.clone().into()), blank(expected.clone()));
-    let canonical = |value: &Value| crate::json::to_jcs(value);
-    if canonical(&output) == canonical(&expected) {
-        return Ok(());
-    }
-    Err(format!(
-        "the output is {}, and not {}",
-        crate::json::to_compact(&output),
-        crate::json::to_compact(&expected)
-    ))
-}
-
-/// Puts null where a pointer leads, if it leads anywhere.
-fn without(mut value: Value, pointer: &str) -> Value {
-    let Some((parent, last)) = pointer.rsplit_once('/') else { return value };
-    let name = last.replace("~1", "/").replace("~0", "~");
-    let mut at = Some(&mut value);
-    for token in parent.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        at = match at {
-            Some(Value::Object(object)) => object.get_mut(&token),
-            Some(Value::Array(items)) => {
-                token.parse::<usize>().ok().and_then(|index| items.get_mut(index))
-            }
-            _ => None,
-        };
-    }
-    if let Some(Value::Object(object)) = at
-        && object.contains_key(&name)
-    {
-        object.insert(name, Value::Null);
-    }
-    value
 }

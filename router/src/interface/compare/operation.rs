@@ -24,6 +24,9 @@ pub(super) fn compare(
     if old.examples != new.examples {
         tell.add(Class::Patch, "examples", changed("examples"));
     }
+    if old.fault_examples != new.fault_examples {
+        tell.add(Class::Patch, "fault_examples", changed("fault_examples"));
+    }
     for (member, was, is) in [("tool", &old.tool, &new.tool), ("method", &old.method, &new.method)]
     {
         if was != is {
@@ -90,6 +93,9 @@ fn failure_modes(old: &[FailureMode], new: &[FailureMode], tell: &mut Tell<'_>) 
             tell.add(Class::Minor, MEMBER, format!("failure mode {code} is new"));
             continue;
         };
+        if was.description != mode.description {
+            tell.add(Class::Patch, MEMBER, format!("{code}: the description changed"));
+        }
         if was.severity != mode.severity {
             let (was, is) = (was.severity.name(), mode.severity.name());
             tell.add(Class::Minor, MEMBER, format!("{code}: severity {was} became {is}"));

@@ -285,9 +285,14 @@ fn the_examples_of_the_specification() {
 fn every_part_of_an_operation_has_its_class() {
     use Class::{Major, Minor, Patch};
     type Edit = (&'static str, serde_json::Value, Class);
-    let edits: [Edit; 17] = [
+    let edits: [Edit; 19] = [
         ("description", json!("another"), Patch),
         ("examples", json!([{ "input": { "vector": [] }, "error": "TIMEOUT" }]), Patch),
+        (
+            "fault_examples",
+            json!([{ "when": "it is late", "input": { "vector": [] }, "error": "TIMEOUT" }]),
+            Patch,
+        ),
         ("tool", json!("other"), Major),
         ("method", json!("other"), Major),
         ("timeout_ms", json!(500), Major),
@@ -305,6 +310,11 @@ fn every_part_of_an_operation_has_its_class() {
             "failure_modes",
             json!([{ "code": "TIMEOUT", "severity": "error", "halts": true }]),
             Major,
+        ),
+        (
+            "failure_modes",
+            json!([{ "code": "TIMEOUT", "description": "Late.", "severity": "error", "halts": false }]),
+            Patch,
         ),
         ("volatile", json!([]), Minor),
         ("volatile", json!(["/time", "/id"]), Major),

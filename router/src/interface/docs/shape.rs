@@ -79,6 +79,9 @@ pub(super) fn shape(schema: &Value) -> String {
         Value::Bool(false) => return "nothing".to_owned(),
         _ => return "anything".to_owned(),
     };
+    if object.get("not").is_some_and(accepts_all) {
+        return "nothing".to_owned();
+    }
     if let Some(target) = object.get("$ref").and_then(Value::as_str) {
         return format!("see {target}");
     }
@@ -102,6 +105,15 @@ pub(super) fn shape(schema: &Value) -> String {
         .filter_map(|name| object.get(name).map(|value| format!("{name} {}", plain(value))))
         .collect();
     if bounds.is_empty() { types } else { format!("{types} ({})", bounds.join(", ")) }
+}
+
+/// Returns true if a schema asks nothing of a value.
+fn accepts_all(schema: &Value) -> bool {
+    match schema {
+        Value::Bool(accepts) => *accepts,
+        Value::Object(object) => object.is_empty(),
+        _ => false,
+    }
 }
 
 fn typed(name: &str, schema: &Object) -> String {

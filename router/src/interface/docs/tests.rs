@@ -70,6 +70,9 @@ fn schemas_are_told_in_a_few_words() {
         ("{}", "anything"),
         ("true", "anything"),
         ("false", "nothing"),
+        (r#"{"not":{}}"#, "nothing"),
+        (r#"{"not":true}"#, "nothing"),
+        (r#"{"not":{"const":1}}"#, "anything"),
     ] {
         assert_eq!(shape_of(schema), expected, "{schema}");
     }

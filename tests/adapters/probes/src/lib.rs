@@ -5,6 +5,7 @@ mod asker;
 mod fake;
 mod many_calls;
 mod passive;
+mod replays;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::asker::Asker;
 use crate::fake::Fake;
 use crate::many_calls::ManyCalls;
 use crate::passive::Noticing;
+use crate::replays::Replays;
 
 const CAPABILITIES: &[Capability] = &[Capability::Apply];
 
@@ -149,6 +151,14 @@ export_adapter!(drops_completion, manifest("drops_completion"));
 export_adapter!(many_calls, manifest(many_calls::KIND));
 export_adapter!(asker, manifest(asker::KIND));
 export_adapter!(fake);
+
+/// Answers as the examples of a contract say.
+#[expect(clippy::needless_pass_by_value, reason = "a factory takes its configuration")]
+fn replays(adapter_id: Option<&str>, config: Object) -> Result<Replays, AdapterError> {
+    Replays::new(adapter_id, &config)
+}
+
+export_adapter!(replays);
 
 /// The same, and it can be granted something.
 fn outgoing(adapter_id: Option<&str>, mut config: Object) -> Result<Fake, AdapterError> {
