@@ -1,11 +1,13 @@
 //! What differs between two contracts, and which version that needs.
 
 mod alike;
+mod defaults;
 mod items;
 mod logic;
 mod members;
 mod operation;
 mod place;
+mod proof;
 #[cfg(test)]
 mod proofs;
 #[cfg(test)]

@@ -1,0 +1,129 @@
+//! Premises: the schemas that a value is known to fit or not to fit.
+
+use super::super::super::keyword::target;
+use super::super::values::{EVERY, could_come, kinds, types};
+use crate::json::{Object, Value};
+
+/// The greatest number of parts of a premise. It may know less than there is to know.
+const MAX_PARTS: usize = 64;
+
+/// A schema and the document in which its references lead.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Located<'a> {
+    pub(in super::super) root: &'a Value,
+    pub(in super::super) schema: &'a Value,
+}
+
+impl Located<'_> {
+    fn address(self) -> usize {
+        std::ptr::from_ref(self.schema).addr()
+    }
+}
+
+/// A schema that is a list of keywords.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Part<'a> {
+    pub(super) root: &'a Value,
+    pub(super) keywords: &'a Object,
+    pub(super) schema: &'a Value,
+}
+
+impl<'a> Part<'a> {
+    /// Returns a schema of the same document.
+    pub(super) const fn at(self, schema: &'a Value) -> Located<'a> {
+        Located { root: self.root, schema }
+    }
+
+    pub(super) const fn located(self) -> Located<'a> {
+        self.at(self.schema)
+    }
+
+    /// Returns the schema that a keyword holds.
+    pub(super) fn held(self, keyword: &str) -> Option<Located<'a>> {
+        self.keywords.get(keyword).map(|schema| self.at(schema))
+    }
+
+    /// Returns the schemas that a keyword lists.
+    pub(super) fn list(self, keyword: &str) -> &'a [Value] {
+        self.keywords.get(keyword).and_then(Value::as_array).unwrap_or_default()
+    }
+}
+
+/// Known facts about a value.
+#[derive(Clone)]
+pub(in super::super) struct Premise<'a> {
+    /// Every one of them fits.
+    pub(super) fits: Vec<Part<'a>>,
+    /// None of them fits.
+    pub(super) misfits: Vec<Located<'a>>,
+    /// The kinds of values that are possible; none if there is no such value.
+    pub(super) kinds: u8,
+    /// The alternatives that one was chosen of already, by address.
+    pub(super) chosen: Vec<usize>,
+}
+
+impl Default for Premise<'_> {
+    fn default() -> Self {
+        Self { fits: Vec::new(), misfits: Vec::new(), kinds: EVERY, chosen: Vec::new() }
+    }
+}
+
+impl<'a> Premise<'a> {
+    /// Adds a schema that the value fits, with everything that it refers to or that holds all together.
+    pub(super) fn add(&mut self, schema: Located<'a>) {
+        let mut open = vec![schema];
+        while let Some(next) = open.pop() {
+            let keywords = match next.schema {
+                Value::Bool(false) => {
+                    self.kinds = 0;
+                    continue;
+                }
+                Value::Object(keywords) => keywords,
+                _ => continue,
+            };
+            let is_known = |part: &Part<'a>| std::ptr::eq(part.schema, next.schema);
+            if self.fits.len() >= MAX_PARTS || self.fits.iter().any(is_known) {
+                continue;
+            }
+            let part = Part { root: next.root, keywords, schema: next.schema };
+            let reference = keywords.get("$ref").and_then(Value::as_str);
+            let referred = reference.and_then(|reference| target(next.root, reference));
+            open.extend(referred.map(|schema| part.at(schema)));
+            open.extend(part.list("allOf").iter().map(|branch| part.at(branch)));
+            self.misfits.extend(part.held("not"));
+            self.kinds &= keywords.get("type").map_or(EVERY, types);
+            self.kinds &= could_come(keywords).map_or(EVERY, |values| kinds(&values));
+            self.fits.push(part);
+        }
+    }
+
+    /// Returns the same premise with one more schema that fits.
+    pub(super) fn with(&self, schema: Located<'a>) -> Self {
+        let mut more = self.clone();
+        more.add(schema);
+        more
+    }
+
+    /// Returns whether a part has a keyword with this very value.
+    pub(super) fn says(&self, keyword: &str, value: &Value) -> bool {
+        self.fits.iter().any(|part| part.keywords.get(keyword) == Some(value))
+    }
+
+    /// Returns the schemas that a keyword of the parts holds.
+    pub(super) fn held(&self, keyword: &'static str) -> impl Iterator<Item = Located<'a>> {
+        self.fits.iter().filter_map(move |part| part.held(keyword))
+    }
+
+    /// Returns what tells the question whether a schema follows apart from all others.
+    pub(super) fn key(&self, goal: Located<'a>) -> Vec<usize> {
+        let mut fits: Vec<_> = self.fits.iter().map(|part| part.located().address()).collect();
+        let mut misfits: Vec<_> = self.misfits.iter().map(|schema| schema.address()).collect();
+        let mut chosen = self.chosen.clone();
+        for list in [&mut fits, &mut misfits, &mut chosen] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let counts = [goal.address(), usize::from(self.kinds), fits.len(), misfits.len()];
+        [counts.as_slice(), &fits, &misfits, &chosen].concat()
+    }
+}
