@@ -1,13 +1,15 @@
 //! Compares random pairs of schemas whose relation is known, and holds random inputs to both.
 //!
 //! `NEXUS_ROUTER_SEMVER_PAIRS` sets the number of pairs. With `--nocapture`, the tests print what they counted.
-#![expect(clippy::print_stdout, reason = "the figures are what the tests are run for")]
+//! `NEXUS_ROUTER_SEMVER_FILE` names a file for the pairs with their inputs and verdicts, which other validators can read.
 
 mod random;
 mod schemas;
 mod widen;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
 
 use serde_json::{Value as Json, json};
 
@@ -54,7 +56,9 @@ impl Pair {
     /// Returns an input that the one schema accepts and the other one refuses.
     fn refused(&self, by: usize) -> Option<&Json> {
         let [accepts, refuses] = [&self.compiled[1 - by], &self.compiled[by]];
-        self.inputs.iter().find(|input| accepts.check(input).is_ok() && refuses.check(input).is_err())
+        self.inputs
+            .iter()
+            .find(|input| accepts.check(input).is_ok() && refuses.check(input).is_err())
     }
 
     /// Returns how many inputs the older schema accepts.
@@ -72,6 +76,14 @@ impl Pair {
         compare(&Value::from(&self.old), &Value::from(&self.new), "")
     }
 
+    /// Returns the pair as a line for other validators.
+    fn to_line(&self) -> String {
+        let bump = |is_output| required_bump(&self.changes(is_output)).map(Class::name);
+        let Self { old, new, inputs, .. } = self;
+        let bumps = json!({ "input": bump(false), "output": bump(true) });
+        format!("{}\n", json!({ "old": old, "new": new, "inputs": inputs, "bumps": bumps }))
+    }
+
     /// Asserts that the verdicts of a comparison are true of every input.
     fn assert_sound(&self) -> usize {
         let mut held = 0;
@@ -87,7 +99,10 @@ impl Pair {
             for by in by {
                 let refused = self.refused(*by);
                 let Self { old, new, .. } = self;
-                assert!(refused.is_none(), "output {is_output}: {old}\n{new}\n{refused:?} {changes:?}");
+                assert!(
+                    refused.is_none(),
+                    "output {is_output}: {old}\n{new}\n{refused:?} {changes:?}"
+                );
             }
         }
         held
@@ -122,7 +137,12 @@ fn widenings_are_seldom_major() {
         let (old, new, names, is_structural) = widened(random);
         let Some(pair) = Pair::new(random, old, new) else { continue };
         let refused = pair.refused(1);
-        assert!(refused.is_none(), "{names:?} is no widening: {refused:?}\n{}\n{}", pair.old, pair.new);
+        assert!(
+            refused.is_none(),
+            "{names:?} is no widening: {refused:?}\n{}\n{}",
+            pair.old,
+            pair.new
+        );
         accepted += pair.accepted();
         count += 1;
         let changes = pair.changes(false);
@@ -143,7 +163,10 @@ fn widenings_are_seldom_major() {
         }
     }
     println!("{count} widenings of inputs: {major} major ({:.2} %)", percent(major, count));
-    println!("{outputs} narrowings of outputs: {major_outputs} major ({:.2} %)", percent(major_outputs, outputs));
+    println!(
+        "{outputs} narrowings of outputs: {major_outputs} major ({:.2} %)",
+        percent(major_outputs, outputs)
+    );
     by_name.iter().for_each(|(name, (count, major))| println!("{name}: {major} of {count}"));
     assert!(accepted > 2 * count, "{accepted}");
     assert!(major * 100 <= MAX_NEEDLESS * count, "{major} of {count}");
@@ -195,7 +218,8 @@ fn mutate(random: &mut Random, schema: &mut Json) {
             place.insert(keyword.to_owned(), held);
         }
         _ => {
-            let names: Vec<_> = place.keys().filter(|name| place[*name].is_object()).cloned().collect();
+            let names: Vec<_> =
+                place.keys().filter(|name| place[*name].is_object()).cloned().collect();
             if let (false, false) = (names.is_empty(), names.iter().any(|name| name == "$defs")) {
                 place.insert(random.pick(&names), other);
             }
@@ -225,6 +249,7 @@ fn objects(value: &Json, place: String, places: &mut Vec<String>) {
 fn no_verdict_is_unsound() {
     let random = &mut Random(2_026);
     let (mut count, mut held, mut accepted) = (0, 0, 0);
+    let mut file = std::env::var_os("NEXUS_ROUTER_SEMVER_FILE").map(|it| File::create(it).unwrap());
     while count < pairs(700) {
         let (old, mut new, ..) = widened(random);
         let mutations = random.below(3);
@@ -234,10 +259,15 @@ fn no_verdict_is_unsound() {
         let Some(pair) = Pair::new(random, old, new) else { continue };
         count += 1;
         accepted += pair.accepted();
+        if let Some(file) = &mut file {
+            file.write_all(pair.to_line().as_bytes()).unwrap();
+        }
         held += pair.assert_sound();
         held += pair.swap().assert_sound();
     }
-    println!("{count} pairs, {held} verdicts that are not major, 0 unsound, {accepted} inputs accepted");
+    println!(
+        "{count} pairs, {held} verdicts that are not major, 0 unsound, {accepted} inputs accepted"
+    );
     assert!(held > count / 2, "{held} of {count}");
     assert!(accepted > 2 * count, "{accepted}");
 }

@@ -26,6 +26,8 @@ pub(super) use premise::{Located, Part, Premise};
 pub(super) const MAX_STEPS: usize = 60_000;
 /// The greatest number of proofs within each other.
 const MAX_DEPTH: usize = 64;
+/// Larger objects have an index of their members.
+const FEW: usize = 16;
 /// The steps that compiling a pattern counts for.
 const PATTERN_STEPS: usize = 200;
 
@@ -40,6 +42,8 @@ pub(super) struct Prover<'a> {
     patterns: HashMap<&'a str, Option<Schema>>,
     /// The values of long lists, by address of the list.
     listed: HashMap<usize, HashSet<String>>,
+    /// The members of large objects, by address of the object.
+    indexed: HashMap<usize, HashMap<&'a str, &'a Value>>,
 }
 
 impl<'a> Prover<'a> {
@@ -52,6 +56,7 @@ impl<'a> Prover<'a> {
             proved: HashMap::new(),
             patterns: HashMap::new(),
             listed: HashMap::new(),
+            indexed: HashMap::new(),
         }
     }
 
@@ -92,6 +97,16 @@ impl<'a> Prover<'a> {
         compiled.as_ref().map(|schema| schema.check(&name.into()).is_ok())
     }
 
+    /// Returns what a keyword of a part holds under a name.
+    fn named(&mut self, part: Part<'a>, keyword: &str, name: &str) -> Option<&'a Value> {
+        let object = part.keywords.get(keyword)?.as_object()?;
+        if object.len() <= FEW {
+            return object.get(name);
+        }
+        let address = std::ptr::from_ref(object).addr();
+        self.indexed.entry(address).or_insert_with(|| object.iter().collect()).get(name).copied()
+    }
+
     /// Returns whether every value of a premise is proved to fit a schema.
     fn implies(&mut self, premise: &Premise<'a>, goal: Located<'a>) -> bool {
         if premise.kinds == 0 {
@@ -110,6 +125,10 @@ impl<'a> Prover<'a> {
         let key = premise.key(goal);
         if let Some(proved) = self.proved.get(&key) {
             return *proved;
+        }
+        // What is remembered is bounded, too.
+        if !self.step(key.len() / 16) {
+            return false;
         }
         // A proof must not rest on itself.
         self.proved.insert(key.clone(), false);

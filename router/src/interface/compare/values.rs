@@ -282,9 +282,8 @@ fn normalized(value: &Value) -> Cow<'_, Value> {
             Cow::Owned(items.into())
         }
         Value::Object(members) => {
-            let normalized = |(name, value): (&str, &Value)| {
-                (name.to_owned(), normalized(value).into_owned())
-            };
+            let normalized =
+                |(name, value): (&str, &Value)| (name.to_owned(), normalized(value).into_owned());
             Cow::Owned(Value::Object(members.iter().map(normalized).collect()))
         }
         _ => Cow::Borrowed(value),

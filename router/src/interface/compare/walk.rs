@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use super::super::keyword::{DIALECT, asks_nothing, is_annotation, shape, target};
 use super::alike::alike;
 use super::defaults;
+use super::index::SchemaIndex;
 use super::place::Place;
 use super::proof::{Located, Prover};
 use super::words::{change, worded};
@@ -53,8 +54,8 @@ enum Proof {
     Missing,
     /// Every argument that fitted still does; every output that fits did before.
     Compatible,
-    /// Both schemas accept the same.
-    Equal,
+    /// The same, and the same members are named.
+    SameMembers,
 }
 
 pub(super) struct Walk<'a> {
@@ -101,12 +102,16 @@ impl<'a> Walk<'a> {
         if self.exhausted || is_major(&self.changes) && self.prover.is_exhausted() {
             self.changes.push(change(Class::Major, &place, "is too much to compare".to_owned()));
         }
+        let defaults = defaults::changes(self.old, self.new, self.output, pointer);
         if !is_major(&self.changes) {
             self.classify_whole(&place);
         }
-        let steps = before.0 - self.left + before.1 - self.prover.left();
-        self.changes.extend(defaults::changes(self.old, self.new, self.output, pointer));
-        (self.changes, steps)
+        self.changes.extend(defaults);
+        if self.changes.is_empty() {
+            let text = "is written differently, and means the same";
+            self.changes.push(change(Class::Patch, &place, text.to_owned()));
+        }
+        (self.changes, before.0 - self.left + before.1 - self.prover.left())
     }
 
     /// Proves of the whole that a change that is not major is none, or that an output became no wider.
@@ -121,11 +126,10 @@ impl<'a> Walk<'a> {
                 true => self.proves(self.old, self.new),
                 false => self.proves_back(self.new, self.old),
             };
-        if is_equal {
+        if is_equal && (is_alike || self.names_the_same(self.old, self.new)) {
             for change in &mut self.changes {
                 change.class = Class::Patch;
             }
-            self.describe_whole(place);
         } else if self.changes.iter().all(|change| change.class == Class::Patch) {
             let text = match self.output {
                 true => "gives nothing that it did not, and perhaps less",
@@ -135,12 +139,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a change of form, if there is no other one.
-    fn describe_whole(&mut self, place: &Place<'_>) {
-        if self.changes.is_empty() {
-            let text = "is written differently, and means the same";
-            self.changes.push(change(Class::Patch, place, text.to_owned()));
-        }
+    /// Returns whether two schemas name the same members. What they accept may be the same although they do not.
+    fn names_the_same(&self, old: &'a Value, new: &'a Value) -> bool {
+        let named = |root, schema| SchemaIndex::of(root, schema, "").map(|index| index.named);
+        let (was, is) = (named(self.old, old), named(self.new, new));
+        was.is_some() && was == is
     }
 
     /// Says whether two schemas are the same but for what describes.
@@ -167,10 +170,10 @@ impl<'a> Walk<'a> {
     /// Tells a change. Of an output, a minor one is major; what is proved to be compatible is minor at most.
     pub(super) fn tell(&mut self, class: Class, place: &Place<'_>, text: impl FnOnce() -> String) {
         let class = match (self.proof, class) {
-            (_, Class::Patch) | (Proof::Equal, _) => Class::Patch,
-            (Proof::Compatible, _) => Class::Minor,
+            (_, Class::Patch) => Class::Patch,
             (Proof::Missing, _) if self.output => Class::Major,
             (Proof::Missing, class) => class,
+            _ => Class::Minor,
         };
         self.tell_as(class, place, text);
     }
@@ -182,7 +185,7 @@ impl<'a> Walk<'a> {
         place: &Place<'_>,
         text: impl FnOnce() -> String,
     ) {
-        if self.output && self.proof != Proof::Equal {
+        if self.output && self.proof != Proof::SameMembers {
             self.tell_as(Class::Major, place, text);
         } else {
             self.tell(class, place, text);
@@ -266,8 +269,8 @@ impl<'a> Walk<'a> {
         if !is_compatible(self) {
             return Proof::Missing;
         }
-        let is_equal = self.output && self.proves(old, new);
-        if is_equal { Proof::Equal } else { Proof::Compatible }
+        let is_alike = self.output && self.names_the_same(old, new);
+        if is_alike { Proof::SameMembers } else { Proof::Compatible }
     }
 
     fn follow(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {

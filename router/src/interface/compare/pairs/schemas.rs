@@ -193,7 +193,9 @@ pub(super) fn part(random: &mut Random, depth: usize) -> Json {
         2 | 3 => text(random),
         4 => listed(random),
         5 => json!({ "type": random.pick(&["boolean", "null", "string"]) }),
-        6 => json!({ "type": random.pick(&[["string", "null"], ["integer", "string"], ["null", "object"]]) }),
+        6 => {
+            json!({ "type": random.pick(&[["string", "null"], ["integer", "string"], ["null", "object"]]) })
+        }
         7 => list(random, depth - 1),
         8 | 9 => object(random, depth - 1),
         10 => tagged(random, depth - 1),
@@ -234,7 +236,8 @@ pub(super) fn instance(random: &mut Random, root: &Json, schema: &Json, depth: u
             bases.push(below(random, part));
         }
     }
-    if let Some(values) = keywords.get("enum").and_then(Json::as_array).filter(|it| !it.is_empty()) {
+    if let Some(values) = keywords.get("enum").and_then(Json::as_array).filter(|it| !it.is_empty())
+    {
         return random.pick(values);
     }
     if let Some(value) = keywords.get("const") {
@@ -269,7 +272,9 @@ fn close_number(random: &mut Random, keywords: &Map<String, Json>) -> Json {
         return json!(random.integer(-3, 8));
     }
     let near = random.pick(&ends) + random.pick(&[-1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.0]);
-    if near.fract() == 0.0 { json!(near as i64) } else { json!(near) }
+    #[expect(clippy::cast_possible_truncation, reason = "it is a small integer")]
+    let whole = near as i64;
+    if near.fract() == 0.0 { json!(whole) } else { json!(near) }
 }
 
 fn members(
@@ -284,7 +289,8 @@ fn members(
         object.extend(base.as_object().cloned().unwrap_or_default());
     }
     let required = keywords.get("required").cloned().unwrap_or_default();
-    let is_required = |name: &str| required.as_array().is_some_and(|it| it.iter().any(|it| it == name));
+    let is_required =
+        |name: &str| required.as_array().is_some_and(|it| it.iter().any(|it| it == name));
     for (name, part) in keywords.get("properties").and_then(Json::as_object).into_iter().flatten() {
         if is_required(name) && !random.percent(3) || random.percent(45) {
             object.insert(name.clone(), instance(random, root, part, depth + 1));

@@ -59,7 +59,7 @@ pub(super) fn widen(random: &mut Random, schema: &mut Json) -> Option<Widening> 
     let mut spots = Vec::new();
     let root = schema.clone();
     let start = WidenSpot { pointer: String::new(), is_watched: false, is_variant: false };
-    find_spots(&root, &root, start, &mut spots);
+    find_spots(&root, start, &mut spots);
     let (name, for_watched, for_variants, change) = random.pick(&CHANGES);
     spots.retain(|spot| (for_watched || !spot.is_watched) && (for_variants || !spot.is_variant));
     for _ in 0..8 {
@@ -79,7 +79,7 @@ pub(super) fn widen(random: &mut Random, schema: &mut Json) -> Option<Widening> 
     None
 }
 
-fn find_spots(root: &Json, schema: &Json, spot: WidenSpot, spots: &mut Vec<WidenSpot>) {
+fn find_spots(schema: &Json, spot: WidenSpot, spots: &mut Vec<WidenSpot>) {
     let Some(keywords) = schema.as_object() else { return };
     let WidenSpot { pointer, is_watched, is_variant } = &spot;
     let watches = ["unevaluatedProperties", "unevaluatedItems"];
@@ -91,30 +91,30 @@ fn find_spots(root: &Json, schema: &Json, spot: WidenSpot, spots: &mut Vec<Widen
     };
     for (name, part) in keywords.get("properties").and_then(Json::as_object).into_iter().flatten() {
         if !(*is_variant && name == "kind") {
-            find_spots(root, part, at(format!("properties/{name}"), false, false), spots);
+            find_spots(part, at(format!("properties/{name}"), false, false), spots);
         }
     }
     for keyword in ["items", "additionalProperties", "propertyNames"] {
         if let Some(part) = keywords.get(keyword) {
-            find_spots(root, part, at(keyword.to_owned(), false, false), spots);
+            find_spots(part, at(keyword.to_owned(), false, false), spots);
         }
     }
     for (index, part) in list(schema, "prefixItems").iter().enumerate() {
-        find_spots(root, part, at(format!("prefixItems/{index}"), false, false), spots);
+        find_spots(part, at(format!("prefixItems/{index}"), false, false), spots);
     }
     if !is_variant {
         for keyword in ["allOf", "anyOf"] {
             for (index, part) in list(schema, keyword).iter().enumerate() {
-                find_spots(root, part, at(format!("{keyword}/{index}"), is_watched, false), spots);
+                find_spots(part, at(format!("{keyword}/{index}"), is_watched, false), spots);
             }
         }
         for keyword in ["then", "else"].iter().filter(|it| keywords.contains_key(**it)) {
             let part = &keywords[*keyword];
-            find_spots(root, part, at((*keyword).to_owned(), is_watched, false), spots);
+            find_spots(part, at((*keyword).to_owned(), is_watched, false), spots);
         }
         if is_tagged(schema) {
             for (index, part) in list(schema, "oneOf").iter().enumerate() {
-                find_spots(root, part, at(format!("oneOf/{index}"), is_watched, true), spots);
+                find_spots(part, at(format!("oneOf/{index}"), is_watched, true), spots);
             }
         }
     }
@@ -148,7 +148,8 @@ fn loosen(random: &mut Random, schema: &mut Json) -> bool {
     let keyword = random.pick(&there);
     let value = schema[keyword].as_i64().unwrap();
     let value = if low.contains(&keyword) { value - by } else { value + by };
-    let is_count = keyword.starts_with("minL") || keyword.contains("Items") || keyword.contains("Prop");
+    let is_count =
+        keyword.starts_with("minL") || keyword.contains("Items") || keyword.contains("Prop");
     schema[keyword] = json!(if is_count { value.max(0) } else { value });
     true
 }
@@ -160,15 +161,31 @@ fn drop_one(random: &mut Random, schema: &mut Json, among: &[&'static str]) -> b
 
 fn drop_bound(random: &mut Random, schema: &mut Json) -> bool {
     let bounds = [
-        "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength",
-        "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems", "minProperties",
-        "type", "enum", "const", "propertyNames", "dependentRequired",
+        "minimum",
+        "exclusiveMinimum",
+        "maximum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "format",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minProperties",
+        "type",
+        "enum",
+        "const",
+        "propertyNames",
+        "dependentRequired",
     ];
     drop_one(random, schema, &bounds)
 }
 
 fn drop_condition(random: &mut Random, schema: &mut Json) -> bool {
-    let conditions = ["not", "if", "anyOf", "oneOf", "allOf", "contains", "dependentSchemas", "items"];
+    let conditions =
+        ["not", "if", "anyOf", "oneOf", "allOf", "contains", "dependentSchemas", "items"];
     drop_one(random, schema, &conditions)
 }
 
@@ -183,14 +200,16 @@ fn add_type(random: &mut Random, schema: &mut Json) -> bool {
         return false;
     }
     let is_number = more == "number" && types == [json!("integer")];
-    schema["type"] = if is_number { json!("number") } else { [types, vec![json!(more)]].concat().into() };
+    schema["type"] =
+        if is_number { json!("number") } else { [types, vec![json!(more)]].concat().into() };
     true
 }
 
 fn list_more(random: &mut Random, schema: &mut Json) -> bool {
     let more = scalar(random);
     let Some(values) = schema.get_mut("enum").and_then(Json::as_array_mut) else { return false };
-    let is_new = !values.iter().any(|it| *it == more || it.as_f64() == more.as_f64() && it.is_number());
+    let is_new =
+        !values.iter().any(|it| *it == more || it.as_f64() == more.as_f64() && it.is_number());
     if is_new {
         values.insert(0, more);
     }
@@ -240,7 +259,8 @@ fn require_less(random: &mut Random, schema: &mut Json) -> bool {
 fn add_member(random: &mut Random, schema: &mut Json) -> bool {
     let shut = ["additionalProperties", "unevaluatedProperties"];
     let is_shut = shut.iter().any(|it| schema.get(*it) == Some(&json!(false)));
-    let lets_others = list(schema, "allOf").len() + list(schema, "anyOf").len() + list(schema, "oneOf").len();
+    let lets_others =
+        list(schema, "allOf").len() + list(schema, "anyOf").len() + list(schema, "oneOf").len();
     let others = ["patternProperties", "$ref", "if", "dependentSchemas"];
     let name = random.pick(&NAMES);
     let pointer = format!("/properties/{name}");
@@ -288,7 +308,11 @@ fn add_alternative(random: &mut Random, schema: &mut Json) -> bool {
 fn wrap_in_any_of(random: &mut Random, schema: &mut Json) -> bool {
     let inner = schema.take();
     let more = part(random, 1);
-    *schema = if random.percent(50) { json!({ "anyOf": [inner, more] }) } else { json!({ "anyOf": [more, inner] }) };
+    *schema = if random.percent(50) {
+        json!({ "anyOf": [inner, more] })
+    } else {
+        json!({ "anyOf": [more, inner] })
+    };
     true
 }
 
@@ -323,13 +347,26 @@ fn one_of_to_any_of(_: &mut Random, schema: &mut Json) -> bool {
 
 /// Keywords that depend on those beside them.
 const TOGETHER: [&str; 14] = [
-    "properties", "patternProperties", "additionalProperties", "prefixItems", "items", "contains",
-    "minContains", "maxContains", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "prefixItems",
+    "items",
+    "contains",
+    "minContains",
+    "maxContains",
+    "if",
+    "then",
+    "else",
+    "unevaluatedProperties",
+    "unevaluatedItems",
     "$defs",
 ];
 
 fn flatten(_: &mut Random, schema: &mut Json) -> bool {
-    let Some(branches) = schema.get("allOf").and_then(Json::as_array).cloned() else { return false };
+    let Some(branches) = schema.get("allOf").and_then(Json::as_array).cloned() else {
+        return false;
+    };
     let mut flat = schema.clone();
     keywords(&mut flat).remove("allOf");
     for branch in branches {
@@ -347,7 +384,8 @@ fn flatten(_: &mut Random, schema: &mut Json) -> bool {
                 continue;
             }
             // A closed object does not let the members of others through.
-            if flat.get("additionalProperties").is_some() || flat.get("patternProperties").is_some() {
+            if flat.get("additionalProperties").is_some() || flat.get("patternProperties").is_some()
+            {
                 return false;
             }
             for (name, part) in value.as_object().unwrap() {

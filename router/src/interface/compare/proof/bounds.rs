@@ -118,9 +118,7 @@ impl<'a> Prover<'a> {
             ("maxItems", Some(is)) => lacks(ARRAY) || most_count(premise, keyword) <= is,
             ("minProperties", Some(is)) => lacks(OBJECT) || least_count(premise, keyword) >= is,
             ("maxProperties", Some(is)) => {
-                lacks(OBJECT)
-                    || most_count(premise, keyword) <= is
-                    || has_few_members(premise, is)
+                lacks(OBJECT) || most_count(premise, keyword) <= is || has_few_members(premise, is)
             }
             ("uniqueItems", _) => {
                 let is_true = |value: &Value| value.as_bool() == Some(true);

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::super::super::keyword::target;
+use super::super::super::keyword::{is_annotation, shape, target};
 use super::members::Others;
 use super::{Located, Part, Premise, Prover, members};
 use crate::json::Value;
@@ -94,22 +94,24 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Returns whether a part of a premise may evaluate the member of a name, or of any name that nothing mentions.
+    /// Returns whether a part of a premise may evaluate the member of a name.
+    ///
+    /// Without a name, it is a member that nothing names, and that does not match some patterns.
     pub(super) fn may_evaluate(
         &mut self,
         premise: &Premise<'a>,
         part: Part<'a>,
         name: Option<&str>,
+        unmatched: &[&str],
     ) -> bool {
         self.any_in_place(premise, part, 0, &mut |prover, part, is_below| {
             let has = |keyword| part.keywords.contains_key(keyword);
-            let is_named =
-                |name| part.keywords.get("properties").is_some_and(|held| held.get(name).is_some());
             has("additionalProperties")
                 || is_below && has("unevaluatedProperties")
-                || name.is_some_and(is_named)
-                || members(part.keywords, "patternProperties").any(|(pattern, _)| {
-                    name.is_none_or(|name| prover.matches(pattern, name) != Some(false))
+                || name.is_some_and(|name| prover.named(part, "properties", name).is_some())
+                || members(part.keywords, "patternProperties").any(|(pattern, _)| match name {
+                    Some(name) => prover.matches(pattern, name) != Some(false),
+                    None => !unmatched.contains(&pattern),
                 })
         })
     }
@@ -148,7 +150,9 @@ impl<'a> Prover<'a> {
         inside.extend(["if", "then", "else", "not"].into_iter().filter_map(|it| part.held(it)));
         inside.extend(members(part.keywords, "dependentSchemas").map(|(_, it)| part.at(it)));
         inside.extend(referred(part));
+        let is_unknown = |keyword: &str| shape(keyword).is_none() && !is_annotation(keyword);
         part.keywords.contains_key("$ref") && referred(part).is_none()
+            || part.keywords.keys().any(is_unknown)
             || inside
                 .into_iter()
                 .filter_map(as_part)

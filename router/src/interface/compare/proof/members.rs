@@ -18,7 +18,7 @@ impl<'a> Prover<'a> {
         let mut member = Premise::default();
         for part in &premise.fits {
             let mut is_additional = true;
-            if let Some(schema) = part.keywords.get("properties").and_then(|held| held.get(name)) {
+            if let Some(schema) = self.named(*part, "properties", name) {
                 member.add(part.at(schema));
                 is_additional = false;
             }
@@ -34,7 +34,7 @@ impl<'a> Prover<'a> {
             }
             if let Some(schema) = part.held("unevaluatedProperties")
                 && !self.is_plain
-                && !self.may_evaluate(premise, *part, Some(name))
+                && !self.may_evaluate(premise, *part, Some(name), &[])
             {
                 member.add(schema);
             }
@@ -190,7 +190,7 @@ impl<'a> Prover<'a> {
             }
             if let Some(schema) = part.held("unevaluatedProperties")
                 && !self.is_plain
-                && !self.may_evaluate(premise, *part, None)
+                && !self.may_evaluate(premise, *part, None, unmatched)
             {
                 sure.add(schema);
             }
@@ -246,9 +246,7 @@ impl<'a> Prover<'a> {
         schemas.iter().all(|(name, schema)| {
             let mut present = premise.clone();
             for part in &premise.fits {
-                if let Some(schema) =
-                    part.keywords.get("dependentSchemas").and_then(|held| held.get(name))
-                {
+                if let Some(schema) = self.named(*part, "dependentSchemas", name) {
                     present.add(part.at(schema));
                 }
             }

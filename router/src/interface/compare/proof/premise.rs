@@ -6,6 +6,8 @@ use crate::json::{Object, Value};
 
 /// The greatest number of parts of a premise. It may know less than there is to know.
 const MAX_PARTS: usize = 64;
+/// The greatest number of schemas that are known not to fit.
+const MAX_MISFITS: usize = 64;
 
 /// A schema and the document in which its references lead.
 #[derive(Clone, Copy)]
@@ -90,11 +92,17 @@ impl<'a> Premise<'a> {
             let referred = reference.and_then(|reference| target(next.root, reference));
             open.extend(referred.map(|schema| part.at(schema)));
             open.extend(part.list("allOf").iter().map(|branch| part.at(branch)));
-            self.misfits.extend(part.held("not"));
+            self.add_misfits(part.held("not"));
             self.kinds &= keywords.get("type").map_or(EVERY, types);
             self.kinds &= could_come(keywords).map_or(EVERY, |values| kinds(&values));
             self.fits.push(part);
         }
+    }
+
+    /// Adds schemas that the value does not fit.
+    pub(super) fn add_misfits(&mut self, schemas: impl IntoIterator<Item = Located<'a>>) {
+        let room = MAX_MISFITS.saturating_sub(self.misfits.len());
+        self.misfits.extend(schemas.into_iter().take(room));
     }
 
     /// Returns the same premise with one more schema that fits.

@@ -37,7 +37,7 @@ impl<'a> Prover<'a> {
         }
         let Some(otherwise) = goal.held("else") else { return true };
         let mut other = premise.clone();
-        other.misfits.push(condition);
+        other.add_misfits([condition]);
         self.is_impossible(&other) || self.implies(&other, otherwise)
     }
 
@@ -146,7 +146,7 @@ fn cases_of<'a>(
         case.chosen.push(branches.as_ptr().addr());
         if is_single {
             let others = branches.iter().filter(|other| !std::ptr::eq(*other, chosen));
-            case.misfits.extend(others.map(|other| part.at(other)));
+            case.add_misfits(others.map(|other| part.at(other)));
         }
         case
     };
@@ -161,7 +161,7 @@ fn cases_of_condition<'a>(
 ) -> Vec<Premise<'a>> {
     let mut fitting = premise.with(condition);
     let mut other = premise.clone();
-    other.misfits.push(condition);
+    other.add_misfits([condition]);
     for (case, branch) in [(&mut fitting, "then"), (&mut other, "else")] {
         case.chosen.push(address);
         if let Some(branch) = part.held(branch) {
