@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use super::super::keyword::number;
 use super::index::{DefaultEntry, SchemaIndex};
-use super::proof::Prover;
+use super::proof::SchemaProver;
 use super::values::key;
 use super::words::worded;
 use super::{Change, Class};
@@ -39,7 +39,7 @@ pub(super) fn changes(old: &Value, new: &Value, is_output: bool, pointer: &str) 
 
 fn differences<'a>(was: SchemaIndex<'a>, is: &SchemaIndex<'a>) -> Vec<Change> {
     let mut unmatched: Vec<&DefaultEntry<'_>> = is.entries.iter().collect();
-    // What is the same in its place is no change.
+    // The same default in the same place is not a change.
     let mut gone = remove_matching(was.entries, &mut unmatched, |old, new| {
         old.path == new.path && key(old.value) == key(new.value)
     });
@@ -70,7 +70,7 @@ fn differences<'a>(was: SchemaIndex<'a>, is: &SchemaIndex<'a>) -> Vec<Change> {
         }
         gone = rest;
     }
-    // A value that is itself gone is told of elsewhere.
+    // The comparison of members reports values that are gone.
     for old in gone.iter().filter(|old| is.visited.contains(&old.plain_path)) {
         changes.extend(changed(Some(old), None));
     }
@@ -115,9 +115,9 @@ fn changed(old: Option<&DefaultEntry<'_>>, new: Option<&DefaultEntry<'_>>) -> Op
     Some(Change { class, pointer: pointer.clone(), message, operation: None })
 }
 
-/// Returns whether a default certainly does not fit the schema that it stands in.
+/// Returns whether a default does not fit its own schema.
 fn does_not_fit(value: &Value, entry: &DefaultEntry<'_>) -> bool {
-    Prover::new(MAX_STEPS).evaluate(value, entry.schema) == Some(false)
+    SchemaProver::new(MAX_STEPS).evaluate(value, entry.schema) == Some(false)
 }
 
 /// Returns whether a default includes another one: everything that the other one asked for.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::finding::below;
 use super::super::keyword::{Shape, shape, target};
-use super::proof::Located;
+use super::proof::LocatedSchema;
 use super::values::key;
 use crate::json::{Object, Value};
 
@@ -16,8 +16,8 @@ const MAX_DEPTH: usize = 150;
 /// One default and where it stands.
 pub(super) struct DefaultEntry<'a> {
     pub(super) value: &'a Value,
-    /// The schema that it stands in.
-    pub(super) schema: Located<'a>,
+    /// The schema that has it.
+    pub(super) schema: LocatedSchema<'a>,
     /// The place of the value, with the variants that lead there.
     pub(super) path: String,
     /// The place of the value alone.
@@ -39,9 +39,9 @@ pub(super) struct SchemaIndex<'a> {
     left: usize,
 }
 
-/// Where the visit is.
+/// Place of the schema that is being visited.
 #[derive(Clone, Default)]
-struct Spot {
+struct VisitSpot {
     path: String,
     plain_path: String,
     pointer: String,
@@ -59,11 +59,11 @@ impl<'a> SchemaIndex<'a> {
             open: Vec::new(),
             left: MAX_STEPS,
         };
-        let spot = Spot { pointer: pointer.to_owned(), ..Spot::default() };
+        let spot = VisitSpot { pointer: pointer.to_owned(), ..VisitSpot::default() };
         index.visit(schema, &spot, pointer, 0).then_some(index)
     }
 
-    fn visit(&mut self, schema: &'a Value, spot: &Spot, start: &str, depth: usize) -> bool {
+    fn visit(&mut self, schema: &'a Value, spot: &VisitSpot, start: &str, depth: usize) -> bool {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 || depth > MAX_DEPTH {
             return false;
@@ -71,8 +71,8 @@ impl<'a> SchemaIndex<'a> {
         self.visited.insert(spot.plain_path.clone());
         let Some(keywords) = schema.as_object() else { return true };
         if let Some(value) = keywords.get("default") {
-            let Spot { path, plain_path, pointer, label } = spot.clone();
-            let schema = Located { root: self.root, schema };
+            let VisitSpot { path, plain_path, pointer, label } = spot.clone();
+            let schema = LocatedSchema { root: self.root, schema };
             let entry = DefaultEntry { value, schema, path, plain_path, pointer, label };
             self.entries.push(entry);
         }
@@ -83,7 +83,7 @@ impl<'a> SchemaIndex<'a> {
         &mut self,
         keyword: &'a str,
         held: &'a Value,
-        spot: &Spot,
+        spot: &VisitSpot,
         start: &str,
         depth: usize,
     ) -> bool {
@@ -118,7 +118,7 @@ impl<'a> SchemaIndex<'a> {
         }
     }
 
-    fn reference(&mut self, held: &'a Value, spot: &Spot, start: &str, depth: usize) -> bool {
+    fn reference(&mut self, held: &'a Value, spot: &VisitSpot, start: &str, depth: usize) -> bool {
         let Some(reference) = held.as_str() else { return true };
         let Some(schema) = target(self.root, reference) else { return true };
         let address = std::ptr::from_ref(schema).addr();
@@ -128,13 +128,13 @@ impl<'a> SchemaIndex<'a> {
         }
         self.open.push(address);
         let pointer = format!("{start}{}", reference.strip_prefix('#').unwrap_or_default());
-        let is_complete = self.visit(schema, &Spot { pointer, ..spot.clone() }, start, depth);
+        let is_complete = self.visit(schema, &VisitSpot { pointer, ..spot.clone() }, start, depth);
         self.open.pop();
         is_complete
     }
 }
 
-impl Spot {
+impl VisitSpot {
     /// Returns the spot of a schema that a keyword holds, perhaps under a name.
     fn under(&self, keyword: &str, name: Option<&str>, pointer: String) -> Self {
         let Self { path, plain_path, label, .. } = self;

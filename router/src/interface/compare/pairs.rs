@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use super::{Change, Class, compare_outputs, compare_schemas, required_bump};
 use crate::conform::Schema;
 use crate::json::Value;
-use random::Random;
+use random::RandomSource;
 use schemas::{instance, part, scalar, schema};
 use widen::widen;
 
@@ -31,16 +31,16 @@ fn pairs(few: usize) -> usize {
 }
 
 /// Two schemas, compiled, and inputs that come close to them.
-struct Pair {
+struct SchemaPair {
     old: Json,
     new: Json,
     compiled: [Schema; 2],
     inputs: Vec<Json>,
 }
 
-impl Pair {
+impl SchemaPair {
     /// Returns none if one of them is not a schema.
-    fn new(random: &mut Random, old: Json, new: Json) -> Option<Self> {
+    fn new(random: &mut RandomSource, old: Json, new: Json) -> Option<Self> {
         let compiled = [Schema::read(&old).ok()?, Schema::read(&new).ok()?];
         let mut inputs: Vec<Json> = (0..INPUTS)
             .map(|index| {
@@ -110,7 +110,7 @@ impl Pair {
 }
 
 /// Widens a random schema by a few changes.
-fn widened(random: &mut Random) -> (Json, Json, Vec<&'static str>, bool) {
+fn widened(random: &mut RandomSource) -> (Json, Json, Vec<&'static str>, bool) {
     loop {
         let old = schema(random);
         let mut new = old.clone();
@@ -129,17 +129,17 @@ fn widened(random: &mut Random) -> (Json, Json, Vec<&'static str>, bool) {
 
 #[test]
 fn widenings_are_seldom_major() {
-    let random = &mut Random(26);
+    let random = &mut RandomSource(26);
     let (mut count, mut major, mut outputs, mut major_outputs) = (0, 0, 0, 0);
     let mut by_name: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut accepted = 0;
     for _ in 0..pairs(500) {
         let (old, new, names, is_structural) = widened(random);
-        let Some(pair) = Pair::new(random, old, new) else { continue };
+        let Some(pair) = SchemaPair::new(random, old, new) else { continue };
         let refused = pair.refused(1);
         assert!(
             refused.is_none(),
-            "{names:?} is no widening: {refused:?}\n{}\n{}",
+            "{names:?} does not widen: {refused:?}\n{}\n{}",
             pair.old,
             pair.new
         );
@@ -178,7 +178,7 @@ fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// Changes a random part of a schema in a way that may mean anything.
-fn mutate(random: &mut Random, schema: &mut Json) {
+fn mutate(random: &mut RandomSource, schema: &mut Json) {
     let mut places = Vec::new();
     objects(schema, String::new(), &mut places);
     let place = schema.pointer_mut(&random.pick(&places)).unwrap().as_object_mut().unwrap();
@@ -247,7 +247,7 @@ fn objects(value: &Json, place: String, places: &mut Vec<String>) {
 
 #[test]
 fn no_verdict_is_unsound() {
-    let random = &mut Random(2_026);
+    let random = &mut RandomSource(2_026);
     let (mut count, mut held, mut accepted) = (0, 0, 0);
     let mut file = std::env::var_os("NEXUS_ROUTER_SEMVER_FILE").map(|it| File::create(it).unwrap());
     while count < pairs(700) {
@@ -256,7 +256,7 @@ fn no_verdict_is_unsound() {
         for _ in 0..mutations {
             mutate(random, &mut new);
         }
-        let Some(pair) = Pair::new(random, old, new) else { continue };
+        let Some(pair) = SchemaPair::new(random, old, new) else { continue };
         count += 1;
         accepted += pair.accepted();
         if let Some(file) = &mut file {

@@ -1,6 +1,6 @@
 //! Proves that every value which fits some schemas fits another one.
 //!
-//! The schemas that a value fits are a [`Premise`]: one list of keywords each, with what `allOf` and references
+//! The schemas that a value fits are a [`ProofPremise`]: one list of keywords each, with what `allOf` and references
 //! add. The goal is proved keyword by keyword. Where a keyword cannot be proved at once, the alternatives of the
 //! premise are tried one after the other. A proof that runs out of steps fails, so that every answer is safe.
 
@@ -20,7 +20,7 @@ use super::values::{ARRAY, OBJECT};
 use super::walk::takes_all;
 use crate::conform::Schema;
 use crate::json::{Object, Value};
-pub(super) use premise::{Located, Part, Premise};
+pub(super) use premise::{LocatedSchema, ProofPremise, SchemaPart};
 
 /// The steps that the proofs for one pair of schemas may take.
 pub(super) const MAX_STEPS: usize = 60_000;
@@ -31,12 +31,12 @@ const FEW: usize = 16;
 /// The steps that compiling a pattern counts for.
 const PATTERN_STEPS: usize = 200;
 
-/// What proofs about two documents share.
-pub(super) struct Prover<'a> {
+/// Proofs about the schemas of two documents, and what they have in common.
+pub(super) struct SchemaProver<'a> {
     left: usize,
     exhausted: bool,
     depth: usize,
-    /// Whether `unevaluated*` of premises is left aside, while it is decided what they apply to.
+    /// Set while `unevaluated*` of premises is not used, since it is being decided what they apply to.
     is_plain: bool,
     proved: HashMap<Vec<usize>, bool>,
     patterns: HashMap<&'a str, Option<Schema>>,
@@ -46,7 +46,7 @@ pub(super) struct Prover<'a> {
     indexed: HashMap<usize, HashMap<&'a str, &'a Value>>,
 }
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     pub(super) fn new(left: usize) -> Self {
         Self {
             left: left.min(MAX_STEPS),
@@ -77,8 +77,8 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether every value that fits the one schema is proved to fit the other.
-    pub(super) fn proves(&mut self, old: Located<'a>, new: Located<'a>) -> bool {
-        let mut premise = Premise::default();
+    pub(super) fn proves(&mut self, old: LocatedSchema<'a>, new: LocatedSchema<'a>) -> bool {
+        let mut premise = ProofPremise::default();
         premise.add(old);
         self.narrow(&mut premise);
         self.implies(&premise, new)
@@ -98,7 +98,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns what a keyword of a part holds under a name.
-    fn named(&mut self, part: Part<'a>, keyword: &str, name: &str) -> Option<&'a Value> {
+    fn named(&mut self, part: SchemaPart<'a>, keyword: &str, name: &str) -> Option<&'a Value> {
         let object = part.keywords.get(keyword)?.as_object()?;
         if object.len() <= FEW {
             return object.get(name);
@@ -108,7 +108,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether every value of a premise is proved to fit a schema.
-    fn implies(&mut self, premise: &Premise<'a>, goal: Located<'a>) -> bool {
+    fn implies(&mut self, premise: &ProofPremise<'a>, goal: LocatedSchema<'a>) -> bool {
         if premise.kinds == 0 {
             return true;
         }
@@ -133,7 +133,7 @@ impl<'a> Prover<'a> {
         // A proof must not rest on itself.
         self.proved.insert(key.clone(), false);
         self.depth += 1;
-        let goal = Part { root: goal.root, keywords, schema: goal.schema };
+        let goal = SchemaPart { root: goal.root, keywords, schema: goal.schema };
         let proved = self.all_listed_fit(premise, goal)
             || keywords.keys().all(|keyword| self.keyword(premise, goal, keyword));
         self.depth -= 1;
@@ -142,12 +142,17 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether the premise lists its values, and each of them fits.
-    fn all_listed_fit(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    fn all_listed_fit(&mut self, premise: &ProofPremise<'a>, goal: SchemaPart<'a>) -> bool {
         let Some(values) = self.values(premise) else { return false };
         values.into_iter().all(|value| self.evaluate(value, goal.located()) == Some(true))
     }
 
-    fn keyword(&mut self, premise: &Premise<'a>, goal: Part<'a>, keyword: &'a str) -> bool {
+    fn keyword(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        keyword: &'a str,
+    ) -> bool {
         if self.holds(premise, goal, keyword) {
             return true;
         }
@@ -156,7 +161,12 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether a keyword of the goal follows from the premise as it is.
-    fn holds(&mut self, premise: &Premise<'a>, goal: Part<'a>, keyword: &'a str) -> bool {
+    fn holds(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        keyword: &'a str,
+    ) -> bool {
         let Some(value) = goal.keywords.get(keyword) else { return false };
         let here = goal.at(value);
         let is_object = premise.kinds & OBJECT != 0;
@@ -201,7 +211,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether a part of the premise says the same as the whole goal.
-    fn is_alike(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    fn is_alike(&mut self, premise: &ProofPremise<'a>, goal: SchemaPart<'a>) -> bool {
         premise
             .fits
             .iter()
@@ -209,10 +219,10 @@ impl<'a> Prover<'a> {
     }
 
     /// Content keywords depend on each other, so that one part has to say all of them.
-    fn same_content(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    fn same_content(&mut self, premise: &ProofPremise<'a>, goal: SchemaPart<'a>) -> bool {
         premise.fits.iter().any(|part| {
             let same = |keyword| part.keywords.get(keyword) == goal.keywords.get(keyword);
-            let schema = |of: &Part<'a>| of.keywords.get("contentSchema");
+            let schema = |of: &SchemaPart<'a>| of.keywords.get("contentSchema");
             same("contentEncoding")
                 && same("contentMediaType")
                 && match (schema(part), schema(&goal)) {
@@ -226,7 +236,7 @@ impl<'a> Prover<'a> {
 }
 
 /// Returns whether a schema accepts every value.
-fn accepts_all(schema: Located<'_>) -> bool {
+fn accepts_all(schema: LocatedSchema<'_>) -> bool {
     takes_all(schema.root, schema.schema)
 }
 

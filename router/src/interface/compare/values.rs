@@ -25,7 +25,7 @@ pub(super) const OBJECT: u8 = 1 << 6;
 pub(super) const EVERY: u8 = 0x7f;
 
 /// One end of the numbers that are possible, and whether it is itself outside; none if there is no end.
-pub(super) type End = Option<(f64, bool)>;
+pub(super) type NumberEnd = Option<(f64, bool)>;
 
 impl<'a> Walk<'a> {
     /// Compares `type`, `enum` and `const`.
@@ -156,7 +156,12 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns whether all values of some kinds between two ends are multiples of `is`, also in the arithmetic of floats.
-pub(super) fn divides(kinds: u8, was: Option<f64>, is: f64, (lower, upper): (End, End)) -> bool {
+pub(super) fn divides(
+    kinds: u8,
+    was: Option<f64>,
+    is: f64,
+    (lower, upper): (NumberEnd, NumberEnd),
+) -> bool {
     if kinds & FRACTION != 0 {
         return false;
     }
@@ -166,7 +171,7 @@ pub(super) fn divides(kinds: u8, was: Option<f64>, is: f64, (lower, upper): (End
     if is >= 1.0 && (1.0..EXACT).contains(&ratio) && ratio.log2().fract() == 0.0 {
         return ratio * is == was && ratio.log2().exp2() == ratio;
     }
-    let small = |end: End| end.is_some_and(|end| end.0 >= -EXACT);
+    let small = |end: NumberEnd| end.is_some_and(|end| end.0 >= -EXACT);
     small(lower)
         && small(upper)
         && is >= 1.0
@@ -177,7 +182,12 @@ pub(super) fn divides(kinds: u8, was: Option<f64>, is: f64, (lower, upper): (End
 }
 
 /// Returns the tighter of two ends, negated if `sign` is; between `whole` numbers, as a number that is inside.
-pub(super) fn end(keywords: &Object, [inside, outside]: [&str; 2], sign: f64, whole: bool) -> End {
+pub(super) fn end(
+    keywords: &Object,
+    [inside, outside]: [&str; 2],
+    sign: f64,
+    whole: bool,
+) -> NumberEnd {
     let inside = keywords.get(inside).and_then(number).map(|end| (end * sign, false));
     let outside = keywords.get(outside).and_then(number).map(|end| (end * sign, true));
     match tightest(inside, outside) {
@@ -188,7 +198,7 @@ pub(super) fn end(keywords: &Object, [inside, outside]: [&str; 2], sign: f64, wh
 }
 
 /// Returns the tighter of two ends.
-pub(super) fn tightest(one: End, other: End) -> End {
+pub(super) fn tightest(one: NumberEnd, other: NumberEnd) -> NumberEnd {
     match (one, other) {
         (Some(one), Some(other)) => {
             Some(if other.0 > one.0 || other.0 >= one.0 && other.1 { other } else { one })
@@ -198,7 +208,7 @@ pub(super) fn tightest(one: End, other: End) -> End {
 }
 
 /// Returns whether all above one end is above another one, too.
-pub(super) fn is_within(was: End, is: End) -> bool {
+pub(super) fn is_within(was: NumberEnd, is: NumberEnd) -> bool {
     match (was, is) {
         (_, None) => true,
         (None, Some(_)) => false,

@@ -12,7 +12,7 @@ use super::alike::alike;
 use super::defaults;
 use super::index::SchemaIndex;
 use super::place::Place;
-use super::proof::{Located, Prover};
+use super::proof::{LocatedSchema, SchemaProver};
 use super::words::{change, worded};
 use super::{Change, Class};
 use crate::json::{Object, Value};
@@ -49,7 +49,7 @@ impl<'a> Both<'a> {
 
 /// What is proved about the pair of schemas that is being compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
+enum ProofState {
     /// Nothing.
     Missing,
     /// Every argument that fitted still does; every output that fits did before.
@@ -65,13 +65,13 @@ pub(super) struct Walk<'a> {
     pub(super) new: &'a Value,
     /// Whether it is an output, where more is a change, too.
     output: bool,
-    proof: Proof,
+    proof: ProofState,
     exhausted: bool,
     /// So many pairs may still be compared.
     left: usize,
     /// What is being compared, by address.
     open: HashSet<(usize, usize)>,
-    prover: Prover<'a>,
+    prover: SchemaProver<'a>,
     changes: Vec<Change>,
 }
 
@@ -81,11 +81,11 @@ impl<'a> Walk<'a> {
             old,
             new,
             output,
-            proof: Proof::Missing,
+            proof: ProofState::Missing,
             exhausted: false,
             left: left.min(MAX_STEPS),
             open: HashSet::new(),
-            prover: Prover::new(left),
+            prover: SchemaProver::new(left),
             changes: Vec::new(),
         }
     }
@@ -164,15 +164,15 @@ impl<'a> Walk<'a> {
 
     /// Returns whether it is proved that the pair being compared is compatible.
     pub(super) fn is_proved(&self) -> bool {
-        self.proof != Proof::Missing
+        self.proof != ProofState::Missing
     }
 
     /// Tells a change. Of an output, a minor one is major; what is proved to be compatible is minor at most.
     pub(super) fn tell(&mut self, class: Class, place: &Place<'_>, text: impl FnOnce() -> String) {
         let class = match (self.proof, class) {
             (_, Class::Patch) => Class::Patch,
-            (Proof::Missing, _) if self.output => Class::Major,
-            (Proof::Missing, class) => class,
+            (ProofState::Missing, _) if self.output => Class::Major,
+            (ProofState::Missing, class) => class,
             _ => Class::Minor,
         };
         self.tell_as(class, place, text);
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         place: &Place<'_>,
         text: impl FnOnce() -> String,
     ) {
-        if self.output && self.proof != Proof::SameMembers {
+        if self.output && self.proof != ProofState::SameMembers {
             self.tell_as(Class::Major, place, text);
         } else {
             self.tell(class, place, text);
@@ -204,13 +204,19 @@ impl<'a> Walk<'a> {
     /// Returns whether the newer schema is proved to accept what the older one does.
     pub(super) fn proves(&mut self, old: &'a Value, new: &'a Value) -> bool {
         let (was, is) = (self.old, self.new);
-        self.prover.proves(Located { root: was, schema: old }, Located { root: is, schema: new })
+        self.prover.proves(
+            LocatedSchema { root: was, schema: old },
+            LocatedSchema { root: is, schema: new },
+        )
     }
 
     /// Returns whether the older schema is proved to accept what the newer one does.
     pub(super) fn proves_back(&mut self, new: &'a Value, old: &'a Value) -> bool {
         let (was, is) = (self.old, self.new);
-        self.prover.proves(Located { root: is, schema: new }, Located { root: was, schema: old })
+        self.prover.proves(
+            LocatedSchema { root: is, schema: new },
+            LocatedSchema { root: was, schema: old },
+        )
     }
 
     /// Says whether a schema of the newer document accepts everything.
@@ -253,24 +259,24 @@ impl<'a> Walk<'a> {
             return;
         }
         let proof = self.prove_pair(old, new);
-        if proof != Proof::Missing {
+        if proof != ProofState::Missing {
             self.changes.truncate(before);
             self.proof = proof;
             self.follow(old, new, place);
-            self.proof = Proof::Missing;
+            self.proof = ProofState::Missing;
         }
     }
 
-    fn prove_pair(&mut self, old: &'a Value, new: &'a Value) -> Proof {
+    fn prove_pair(&mut self, old: &'a Value, new: &'a Value) -> ProofState {
         let is_compatible = |walk: &mut Self| match walk.output {
             true => walk.proves_back(new, old),
             false => walk.proves(old, new),
         };
         if !is_compatible(self) {
-            return Proof::Missing;
+            return ProofState::Missing;
         }
         let is_alike = self.output && self.names_the_same(old, new);
-        if is_alike { Proof::SameMembers } else { Proof::Compatible }
+        if is_alike { ProofState::SameMembers } else { ProofState::Compatible }
     }
 
     fn follow(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {

@@ -1,9 +1,9 @@
-//! Random numbers that are the same on every run with the same seed.
+//! RandomSource numbers that are the same on every run with the same seed.
 
 /// The generator `SplitMix64`.
-pub(super) struct Random(pub(super) u64);
+pub(super) struct RandomSource(pub(super) u64);
 
-impl Random {
+impl RandomSource {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,15 +1,15 @@
-//! Random schemas as people write them, and inputs that come close to them.
+//! RandomSource schemas as people write them, and inputs that come close to them.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::random::Random;
+use super::random::RandomSource;
 
 pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "ab", "limit", "x-n"];
 pub(super) const PATTERNS: [&str; 4] = ["^a", "b$", "^x-", "^[ab]+$"];
 const TEXTS: [&str; 8] = ["", "a", "b", "ab", "ba", "abc", "x-n", "kind"];
 pub(super) const TAGS: [&str; 5] = ["one", "two", "three", "four", "five"];
 
-pub(super) fn scalar(random: &mut Random) -> Json {
+pub(super) fn scalar(random: &mut RandomSource) -> Json {
     match random.below(8) {
         0 => Json::Null,
         1 => json!(random.percent(50)),
@@ -19,7 +19,7 @@ pub(super) fn scalar(random: &mut Random) -> Json {
     }
 }
 
-fn number(random: &mut Random) -> Json {
+fn number(random: &mut RandomSource) -> Json {
     let kind = random.pick(&["integer", "integer", "number"]);
     let mut schema = json!({ "type": kind });
     let low = random.integer(-2, 4);
@@ -37,7 +37,7 @@ fn number(random: &mut Random) -> Json {
     schema
 }
 
-fn text(random: &mut Random) -> Json {
+fn text(random: &mut RandomSource) -> Json {
     let mut schema = json!({ "type": "string" });
     let low = random.integer(0, 2);
     for (keyword, value) in [
@@ -53,7 +53,7 @@ fn text(random: &mut Random) -> Json {
     schema
 }
 
-fn listed(random: &mut Random) -> Json {
+fn listed(random: &mut RandomSource) -> Json {
     let mut values: Vec<Json> = match random.below(3) {
         0 => random.some(&TEXTS, 40).into_iter().map(Json::from).collect(),
         1 => random.some(&[0, 1, 2, 3, 4, 5], 50).into_iter().map(Json::from).collect(),
@@ -65,7 +65,7 @@ fn listed(random: &mut Random) -> Json {
     if random.percent(20) { json!({ "const": values[0] }) } else { json!({ "enum": values }) }
 }
 
-fn list(random: &mut Random, depth: usize) -> Json {
+fn list(random: &mut RandomSource, depth: usize) -> Json {
     let mut schema = json!({ "type": "array" });
     if random.percent(70) {
         schema["items"] = if random.percent(10) { json!(false) } else { part(random, depth) };
@@ -96,7 +96,7 @@ fn list(random: &mut Random, depth: usize) -> Json {
     schema
 }
 
-pub(super) fn object(random: &mut Random, depth: usize) -> Json {
+pub(super) fn object(random: &mut RandomSource, depth: usize) -> Json {
     let mut schema = json!({ "type": "object" });
     let names = random.some(&NAMES, 45);
     let properties: Map<_, _> =
@@ -133,12 +133,12 @@ pub(super) fn object(random: &mut Random, depth: usize) -> Json {
 }
 
 /// An object that lets other members through.
-fn open_object(random: &mut Random) -> Json {
+fn open_object(random: &mut RandomSource) -> Json {
     json!({ "properties": { random.pick(&NAMES): part(random, 0) } })
 }
 
 /// A variant that a required member tells apart from others.
-pub(super) fn variant(random: &mut Random, tag: &str, depth: usize) -> Json {
+pub(super) fn variant(random: &mut RandomSource, tag: &str, depth: usize) -> Json {
     let mut schema = object(random, depth);
     for keyword in ["patternProperties", "propertyNames", "allOf", "unevaluatedProperties"] {
         schema.as_object_mut().unwrap().remove(keyword);
@@ -151,7 +151,7 @@ pub(super) fn variant(random: &mut Random, tag: &str, depth: usize) -> Json {
     schema
 }
 
-fn tagged(random: &mut Random, depth: usize) -> Json {
+fn tagged(random: &mut RandomSource, depth: usize) -> Json {
     let tags: Vec<_> = TAGS.iter().take(2 + random.below(2)).collect();
     let variants: Json = tags.into_iter().map(|tag| variant(random, tag, depth)).collect();
     let mut schema = json!({ random.pick(&["oneOf", "oneOf", "anyOf"]): variants });
@@ -168,8 +168,9 @@ fn tagged(random: &mut Random, depth: usize) -> Json {
     schema
 }
 
-fn combined(random: &mut Random, depth: usize) -> Json {
-    let some = |random: &mut Random| -> Json { (0..2).map(|_| part(random, depth)).collect() };
+fn combined(random: &mut RandomSource, depth: usize) -> Json {
+    let some =
+        |random: &mut RandomSource| -> Json { (0..2).map(|_| part(random, depth)).collect() };
     match random.below(8) {
         0 | 1 => json!({ "anyOf": some(random) }),
         2 => json!({ "oneOf": [text(random), number(random), { "type": "null" }] }),
@@ -186,7 +187,7 @@ fn combined(random: &mut Random, depth: usize) -> Json {
     }
 }
 
-pub(super) fn part(random: &mut Random, depth: usize) -> Json {
+pub(super) fn part(random: &mut RandomSource, depth: usize) -> Json {
     let kinds = if depth == 0 { 7 } else { 13 };
     match random.below(kinds) {
         0 | 1 => number(random),
@@ -204,7 +205,7 @@ pub(super) fn part(random: &mut Random, depth: usize) -> Json {
 }
 
 /// A whole schema: most often of arguments, which are objects.
-pub(super) fn schema(random: &mut Random) -> Json {
+pub(super) fn schema(random: &mut RandomSource) -> Json {
     let mut schema = if random.percent(60) { object(random, 2) } else { part(random, 3) };
     let (p, q) = (object(random, 0), number(random));
     schema["$defs"] = json!({ "p": p, "q": q });
@@ -212,12 +213,17 @@ pub(super) fn schema(random: &mut Random) -> Json {
 }
 
 /// Makes a value that may well fit a schema.
-pub(super) fn instance(random: &mut Random, root: &Json, schema: &Json, depth: usize) -> Json {
+pub(super) fn instance(
+    random: &mut RandomSource,
+    root: &Json,
+    schema: &Json,
+    depth: usize,
+) -> Json {
     let Some(keywords) = schema.as_object() else { return scalar(random) };
     if depth > 6 || random.percent(4) {
         return scalar(random);
     }
-    let below = |random: &mut Random, part: &Json| instance(random, root, part, depth + 1);
+    let below = |random: &mut RandomSource, part: &Json| instance(random, root, part, depth + 1);
     let lists = ["oneOf", "anyOf"].into_iter().filter_map(|it| keywords.get(it)?.as_array());
     let mut bases: Vec<Json> = Vec::new();
     for variants in lists {
@@ -264,7 +270,7 @@ pub(super) fn instance(random: &mut Random, root: &Json, schema: &Json, depth: u
     }
 }
 
-fn close_number(random: &mut Random, keywords: &Map<String, Json>) -> Json {
+fn close_number(random: &mut RandomSource, keywords: &Map<String, Json>) -> Json {
     let ends = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
     let ends: Vec<f64> =
         ends.iter().filter_map(|keyword| keywords.get(*keyword)?.as_f64()).collect();
@@ -278,7 +284,7 @@ fn close_number(random: &mut Random, keywords: &Map<String, Json>) -> Json {
 }
 
 fn members(
-    random: &mut Random,
+    random: &mut RandomSource,
     root: &Json,
     keywords: &Map<String, Json>,
     bases: &[Json],
@@ -309,7 +315,12 @@ fn members(
     Json::Object(object)
 }
 
-fn items(random: &mut Random, root: &Json, keywords: &Map<String, Json>, depth: usize) -> Json {
+fn items(
+    random: &mut RandomSource,
+    root: &Json,
+    keywords: &Map<String, Json>,
+    depth: usize,
+) -> Json {
     let first = keywords.get("prefixItems").and_then(Json::as_array).cloned().unwrap_or_default();
     let rest = keywords.get("items").unwrap_or(&Json::Null);
     let contained = keywords.get("contains");

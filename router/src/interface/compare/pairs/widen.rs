@@ -1,27 +1,27 @@
-//! Random changes of schemas after which everything that fitted still fits.
+//! RandomSource changes of schemas after which everything that fitted still fits.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::random::Random;
+use super::random::RandomSource;
 use super::schemas::{NAMES, TAGS, part, scalar, variant};
 
 /// A place where a wider schema makes the whole wider.
 struct WidenSpot {
     pointer: String,
-    /// Whether `unevaluated*` of a schema above depends on what is evaluated here.
+    /// Set if `unevaluated*` of a schema above depends on this one.
     is_watched: bool,
-    /// Whether exactly one of several has to fit here, told apart by a tag.
+    /// Set if this is one of several variants that a tag tells apart.
     is_variant: bool,
 }
 
 /// A change that was made.
-pub(super) struct Widening {
+pub(super) struct WideningStep {
     pub(super) name: &'static str,
-    /// Whether members are named that were not.
+    /// Set if it names new members.
     pub(super) is_structural: bool,
 }
 
-type Change = fn(&mut Random, &mut Json) -> bool;
+type Change = fn(&mut RandomSource, &mut Json) -> bool;
 
 /// Changes of a schema that is watched by `unevaluated*` or is a variant, and others.
 const CHANGES: [(&str, bool, bool, Change); 27] = [
@@ -55,7 +55,7 @@ const CHANGES: [(&str, bool, bool, Change); 27] = [
 ];
 
 /// Makes one change at a random place; none if the one that was drawn fits nowhere.
-pub(super) fn widen(random: &mut Random, schema: &mut Json) -> Option<Widening> {
+pub(super) fn widen(random: &mut RandomSource, schema: &mut Json) -> Option<WideningStep> {
     let mut spots = Vec::new();
     let root = schema.clone();
     let start = WidenSpot { pointer: String::new(), is_watched: false, is_variant: false };
@@ -72,7 +72,7 @@ pub(super) fn widen(random: &mut Random, schema: &mut Json) -> Option<Widening> 
             place["$defs"] = definitions;
         }
         if is_made {
-            return Some(Widening { name, is_structural: name.contains("member") });
+            return Some(WideningStep { name, is_structural: name.contains("member") });
         }
         *schema = before;
     }
@@ -134,7 +134,7 @@ fn keywords(schema: &mut Json) -> &mut Map<String, Json> {
     schema.as_object_mut().unwrap()
 }
 
-fn loosen(random: &mut Random, schema: &mut Json) -> bool {
+fn loosen(random: &mut RandomSource, schema: &mut Json) -> bool {
     let by = random.integer(1, 2);
     let (low, high) = (
         ["minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"],
@@ -154,12 +154,12 @@ fn loosen(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn drop_one(random: &mut Random, schema: &mut Json, among: &[&'static str]) -> bool {
+fn drop_one(random: &mut RandomSource, schema: &mut Json, among: &[&'static str]) -> bool {
     let there: Vec<_> = among.iter().filter(|it| schema.get(**it).is_some()).collect();
     !there.is_empty() && keywords(schema).remove(*random.pick(&there)).is_some()
 }
 
-fn drop_bound(random: &mut Random, schema: &mut Json) -> bool {
+fn drop_bound(random: &mut RandomSource, schema: &mut Json) -> bool {
     let bounds = [
         "minimum",
         "exclusiveMinimum",
@@ -183,13 +183,13 @@ fn drop_bound(random: &mut Random, schema: &mut Json) -> bool {
     drop_one(random, schema, &bounds)
 }
 
-fn drop_condition(random: &mut Random, schema: &mut Json) -> bool {
+fn drop_condition(random: &mut RandomSource, schema: &mut Json) -> bool {
     let conditions =
         ["not", "if", "anyOf", "oneOf", "allOf", "contains", "dependentSchemas", "items"];
     drop_one(random, schema, &conditions)
 }
 
-fn add_type(random: &mut Random, schema: &mut Json) -> bool {
+fn add_type(random: &mut RandomSource, schema: &mut Json) -> bool {
     let types: Vec<Json> = match schema.get("type") {
         Some(Json::Array(types)) => types.clone(),
         Some(kind) => vec![kind.clone()],
@@ -205,7 +205,7 @@ fn add_type(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn list_more(random: &mut Random, schema: &mut Json) -> bool {
+fn list_more(random: &mut RandomSource, schema: &mut Json) -> bool {
     let more = scalar(random);
     let Some(values) = schema.get_mut("enum").and_then(Json::as_array_mut) else { return false };
     let is_new =
@@ -216,14 +216,14 @@ fn list_more(random: &mut Random, schema: &mut Json) -> bool {
     is_new
 }
 
-fn const_to_enum(random: &mut Random, schema: &mut Json) -> bool {
+fn const_to_enum(random: &mut RandomSource, schema: &mut Json) -> bool {
     let Some(value) = keywords(schema).remove("const") else { return false };
     let more = json!(format!("more{}", random.below(3)));
     schema["enum"] = if random.percent(50) { json!([value]) } else { json!([more, value]) };
     true
 }
 
-fn enum_to_pattern(random: &mut Random, schema: &mut Json) -> bool {
+fn enum_to_pattern(random: &mut RandomSource, schema: &mut Json) -> bool {
     let values = list(schema, "enum");
     if values.is_empty() || !values.iter().all(Json::is_string) {
         return false;
@@ -234,7 +234,7 @@ fn enum_to_pattern(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn enum_to_range(random: &mut Random, schema: &mut Json) -> bool {
+fn enum_to_range(random: &mut RandomSource, schema: &mut Json) -> bool {
     let values: Option<Vec<i64>> = list(schema, "enum").iter().map(Json::as_i64).collect();
     let Some(values) = values.filter(|values| !values.is_empty()) else { return false };
     let (low, high) = (values.iter().min().unwrap(), values.iter().max().unwrap());
@@ -247,7 +247,7 @@ fn enum_to_range(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn require_less(random: &mut Random, schema: &mut Json) -> bool {
+fn require_less(random: &mut RandomSource, schema: &mut Json) -> bool {
     let Some(names) = schema.get_mut("required").and_then(Json::as_array_mut) else { return false };
     let index = random.below(names.len());
     !names.is_empty() && {
@@ -256,7 +256,7 @@ fn require_less(random: &mut Random, schema: &mut Json) -> bool {
     }
 }
 
-fn add_member(random: &mut Random, schema: &mut Json) -> bool {
+fn add_member(random: &mut RandomSource, schema: &mut Json) -> bool {
     let shut = ["additionalProperties", "unevaluatedProperties"];
     let is_shut = shut.iter().any(|it| schema.get(*it) == Some(&json!(false)));
     let lets_others =
@@ -278,7 +278,7 @@ fn add_member(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn add_any_member(random: &mut Random, schema: &mut Json) -> bool {
+fn add_any_member(random: &mut RandomSource, schema: &mut Json) -> bool {
     let name = random.pick(&NAMES);
     let can = schema.get("properties").is_some_and(|it| it.get(name).is_none())
         && schema.get("additionalProperties").is_none_or(Json::is_boolean)
@@ -289,7 +289,7 @@ fn add_any_member(random: &mut Random, schema: &mut Json) -> bool {
     can
 }
 
-fn open_object(random: &mut Random, schema: &mut Json) -> bool {
+fn open_object(random: &mut RandomSource, schema: &mut Json) -> bool {
     let is_shut = schema.get("additionalProperties") == Some(&json!(false));
     if is_shut {
         schema["additionalProperties"] = random.pick(&[json!(true), json!({ "type": "string" })]);
@@ -297,7 +297,7 @@ fn open_object(random: &mut Random, schema: &mut Json) -> bool {
     is_shut
 }
 
-fn add_alternative(random: &mut Random, schema: &mut Json) -> bool {
+fn add_alternative(random: &mut RandomSource, schema: &mut Json) -> bool {
     let more = part(random, 1);
     let Some(branches) = schema.get_mut("anyOf").and_then(Json::as_array_mut) else { return false };
     let index = random.below(branches.len() + 1);
@@ -305,7 +305,7 @@ fn add_alternative(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn wrap_in_any_of(random: &mut Random, schema: &mut Json) -> bool {
+fn wrap_in_any_of(random: &mut RandomSource, schema: &mut Json) -> bool {
     let inner = schema.take();
     let more = part(random, 1);
     *schema = if random.percent(50) {
@@ -316,7 +316,7 @@ fn wrap_in_any_of(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn add_variant(random: &mut Random, schema: &mut Json) -> bool {
+fn add_variant(random: &mut RandomSource, schema: &mut Json) -> bool {
     if !is_tagged(schema) {
         return false;
     }
@@ -329,14 +329,14 @@ fn add_variant(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn reorder(random: &mut Random, schema: &mut Json) -> bool {
+fn reorder(random: &mut RandomSource, schema: &mut Json) -> bool {
     let keyword = random.pick(&["oneOf", "anyOf", "allOf"]);
     let Some(branches) = schema.get_mut(keyword).and_then(Json::as_array_mut) else { return false };
     branches.rotate_left(1);
     branches.len() > 1
 }
 
-fn one_of_to_any_of(_: &mut Random, schema: &mut Json) -> bool {
+fn one_of_to_any_of(_: &mut RandomSource, schema: &mut Json) -> bool {
     if schema.get("anyOf").is_some() {
         return false;
     }
@@ -363,7 +363,7 @@ const TOGETHER: [&str; 14] = [
     "$defs",
 ];
 
-fn flatten(_: &mut Random, schema: &mut Json) -> bool {
+fn flatten(_: &mut RandomSource, schema: &mut Json) -> bool {
     let Some(branches) = schema.get("allOf").and_then(Json::as_array).cloned() else {
         return false;
     };
@@ -400,13 +400,13 @@ fn flatten(_: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn nest(_: &mut Random, schema: &mut Json) -> bool {
+fn nest(_: &mut RandomSource, schema: &mut Json) -> bool {
     let inner = schema.take();
     *schema = json!({ "allOf": [inner] });
     true
 }
 
-fn split(random: &mut Random, schema: &mut Json) -> bool {
+fn split(random: &mut RandomSource, schema: &mut Json) -> bool {
     if schema.get("allOf").is_some() {
         return false;
     }
@@ -421,7 +421,7 @@ fn split(random: &mut Random, schema: &mut Json) -> bool {
     !moved.is_empty()
 }
 
-fn respell_bound(random: &mut Random, schema: &mut Json) -> bool {
+fn respell_bound(random: &mut RandomSource, schema: &mut Json) -> bool {
     let pairs = [
         ("minimum", "exclusiveMinimum", -1),
         ("exclusiveMinimum", "minimum", 1),
@@ -441,7 +441,7 @@ fn respell_bound(random: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn respell_types(_: &mut Random, schema: &mut Json) -> bool {
+fn respell_types(_: &mut RandomSource, schema: &mut Json) -> bool {
     match schema.get("type").cloned() {
         Some(Json::String(kind)) => schema["type"] = json!([kind]),
         Some(Json::Array(kinds)) => schema["type"] = kinds.into_iter().rev().collect(),
@@ -450,7 +450,7 @@ fn respell_types(_: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn types_to_any_of(_: &mut Random, schema: &mut Json) -> bool {
+fn types_to_any_of(_: &mut RandomSource, schema: &mut Json) -> bool {
     let kinds = list(schema, "type").to_vec();
     if kinds.len() < 2 || schema.get("anyOf").is_some() {
         return false;
@@ -460,7 +460,7 @@ fn types_to_any_of(_: &mut Random, schema: &mut Json) -> bool {
     true
 }
 
-fn describe(random: &mut Random, schema: &mut Json) -> bool {
+fn describe(random: &mut RandomSource, schema: &mut Json) -> bool {
     schema[random.pick(&["title", "description", "$comment"])] = json!("described");
     true
 }

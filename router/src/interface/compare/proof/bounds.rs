@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::super::super::keyword::number as as_number;
 use super::super::values::{
-    ARRAY, End, FRACTION, INTEGER, NULL, OBJECT, STRING, TRUTH, could_come, count_of, divides, end,
-    is_within, kinds, tightest, types,
+    ARRAY, FRACTION, INTEGER, NULL, NumberEnd, OBJECT, STRING, TRUTH, could_come, count_of,
+    divides, end, is_within, kinds, tightest, types,
 };
 use super::members::has_few_members;
-use super::{Part, Premise, Prover};
+use super::{ProofPremise, SchemaPart, SchemaProver};
 use crate::json::Value;
 
 /// Nested members and items are looked at so deeply for whether a value is possible at all.
@@ -17,13 +17,13 @@ static NOTHING: Value = Value::Null;
 static YES: Value = Value::Bool(true);
 static NO: Value = Value::Bool(false);
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     /// Removes the kinds of values that the parts of a premise rule out together.
-    pub(super) fn narrow(&mut self, premise: &mut Premise<'a>) {
+    pub(super) fn narrow(&mut self, premise: &mut ProofPremise<'a>) {
         self.narrow_within(premise, MAX_NARROWING);
     }
 
-    pub(super) fn narrow_within(&mut self, premise: &mut Premise<'a>, depth: usize) {
+    pub(super) fn narrow_within(&mut self, premise: &mut ProofPremise<'a>, depth: usize) {
         if premise.kinds == 0 || !self.step(1) {
             return;
         }
@@ -31,7 +31,7 @@ impl<'a> Prover<'a> {
             premise.kinds &= kinds(&values);
             return;
         }
-        let empty = |least: End, most: End| {
+        let empty = |least: NumberEnd, most: NumberEnd| {
             matches!((least, most), (Some(least), Some(most))
                 if least.0 > -most.0 || least.0 >= -most.0 && (least.1 || most.1))
         };
@@ -59,7 +59,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns all values that may fit the premise, or more; none if they are not listed.
-    pub(super) fn values(&mut self, premise: &Premise<'a>) -> Option<Vec<&'a Value>> {
+    pub(super) fn values(&mut self, premise: &ProofPremise<'a>) -> Option<Vec<&'a Value>> {
         let lists = premise.fits.iter().filter_map(|part| could_come(part.keywords));
         let mut values = match lists.min_by_key(Vec::len) {
             Some(values) => values,
@@ -77,12 +77,17 @@ impl<'a> Prover<'a> {
         Some(values)
     }
 
-    fn may_fit(&mut self, value: &Value, part: Part<'a>) -> bool {
+    fn may_fit(&mut self, value: &Value, part: SchemaPart<'a>) -> bool {
         self.evaluate(value, part.located()) != Some(false)
     }
 
     /// Returns whether a keyword about the value itself follows.
-    pub(super) fn bound(&mut self, premise: &Premise<'a>, keyword: &str, value: &Value) -> bool {
+    pub(super) fn bound(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        keyword: &str,
+        value: &Value,
+    ) -> bool {
         let lacks = |kind: u8| premise.kinds & kind == 0;
         let numbers = INTEGER | FRACTION;
         let number = as_number(value);
@@ -134,7 +139,7 @@ impl<'a> Prover<'a> {
 }
 
 /// Returns the tightest lower end of the parts, or with a negative sign the upper one, negated.
-fn lowest(premise: &Premise<'_>, sign: f64, whole: bool) -> End {
+fn lowest(premise: &ProofPremise<'_>, sign: f64, whole: bool) -> NumberEnd {
     let keywords =
         if sign > 0.0 { ["minimum", "exclusiveMinimum"] } else { ["maximum", "exclusiveMaximum"] };
     let ends = premise.fits.iter().map(|part| end(part.keywords, keywords, sign, whole));
@@ -142,7 +147,7 @@ fn lowest(premise: &Premise<'_>, sign: f64, whole: bool) -> End {
 }
 
 /// Returns the greatest lower bound of a count.
-pub(super) fn least_count(premise: &Premise<'_>, keyword: &str) -> f64 {
+pub(super) fn least_count(premise: &ProofPremise<'_>, keyword: &str) -> f64 {
     let counts = premise.fits.iter().map(|part| count_of(part.keywords, keyword, 0.0));
     let least = counts.fold(0.0, f64::max);
     if keyword == "minProperties" {
@@ -155,7 +160,7 @@ pub(super) fn least_count(premise: &Premise<'_>, keyword: &str) -> f64 {
 }
 
 /// Returns the smallest upper bound of a count.
-pub(super) fn most_count(premise: &Premise<'_>, keyword: &str) -> f64 {
+pub(super) fn most_count(premise: &ProofPremise<'_>, keyword: &str) -> f64 {
     let counts = premise.fits.iter().map(|part| count_of(part.keywords, keyword, f64::INFINITY));
     counts.fold(f64::INFINITY, f64::min)
 }

@@ -2,18 +2,22 @@
 
 use super::super::super::keyword::{DIALECT, asks_nothing, is_annotation, number, target};
 use super::super::values::{EXACT, key, kinds, types};
-use super::{Located, Part, Prover, members};
+use super::{LocatedSchema, SchemaPart, SchemaProver, members};
 use crate::json::{Object, Value};
 
 /// Longer lists are looked up in a set.
 const SHORT_LIST: usize = 8;
 
-/// Whether something is the case; none if that is unknown.
-type Known = Option<bool>;
+/// Answer to a question about a value; none if it is unknown.
+type FitState = Option<bool>;
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     /// Returns whether a value fits a schema; none if that is unknown.
-    pub(in super::super) fn evaluate(&mut self, value: &Value, schema: Located<'a>) -> Known {
+    pub(in super::super) fn evaluate(
+        &mut self,
+        value: &Value,
+        schema: LocatedSchema<'a>,
+    ) -> FitState {
         let keywords = match schema.schema {
             Value::Bool(truth) => return Some(*truth),
             Value::Object(keywords) => keywords,
@@ -22,7 +26,7 @@ impl<'a> Prover<'a> {
         if self.depth > super::MAX_DEPTH || !self.step(1) {
             return None;
         }
-        let part = Part { root: schema.root, keywords, schema: schema.schema };
+        let part = SchemaPart { root: schema.root, keywords, schema: schema.schema };
         self.depth += 1;
         let fits = all(keywords.iter(), |(keyword, held)| {
             self.evaluate_keyword(value, part, keyword, held)
@@ -34,12 +38,12 @@ impl<'a> Prover<'a> {
     fn evaluate_keyword(
         &mut self,
         value: &Value,
-        part: Part<'a>,
+        part: SchemaPart<'a>,
         keyword: &str,
         held: &'a Value,
-    ) -> Known {
+    ) -> FitState {
         let here = part.at(held);
-        let negated = |known: Known| known.map(|fits| !fits);
+        let negated = |known: FitState| known.map(|fits| !fits);
         match (keyword, value) {
             ("minContains" | "maxContains" | "then" | "else", _) => Some(true),
             ("$schema", _) => (held.as_str() == Some(DIALECT)).then_some(true),
@@ -73,7 +77,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    fn is_listed(&mut self, value: &Value, list: &'a Value) -> Known {
+    fn is_listed(&mut self, value: &Value, list: &'a Value) -> FitState {
         let values = list.as_array()?;
         let text = key(value);
         let is_listed = if values.len() > SHORT_LIST {
@@ -90,7 +94,7 @@ impl<'a> Prover<'a> {
         if is_listed { Some(true) } else { is_exact(value).then_some(false) }
     }
 
-    fn evaluate_text(&mut self, text: &str, keyword: &str, held: &'a Value) -> Known {
+    fn evaluate_text(&mut self, text: &str, keyword: &str, held: &'a Value) -> FitState {
         #[expect(clippy::cast_precision_loss, reason = "texts are not that long")]
         let length = || text.chars().count() as f64;
         match keyword {
@@ -105,10 +109,10 @@ impl<'a> Prover<'a> {
     fn evaluate_members(
         &mut self,
         object: &Object,
-        part: Part<'a>,
+        part: SchemaPart<'a>,
         keyword: &str,
         held: &'a Value,
-    ) -> Known {
+    ) -> FitState {
         #[expect(clippy::cast_precision_loss, reason = "objects are not that large")]
         let count = object.len() as f64;
         let needs = |needed: &Value| {
@@ -165,10 +169,10 @@ impl<'a> Prover<'a> {
     fn evaluate_items(
         &mut self,
         items: &[Value],
-        part: Part<'a>,
+        part: SchemaPart<'a>,
         keyword: &str,
         held: &'a Value,
-    ) -> Known {
+    ) -> FitState {
         #[expect(clippy::cast_precision_loss, reason = "lists are not that long")]
         let count = items.len() as f64;
         let first = part.list("prefixItems");
@@ -206,7 +210,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-fn evaluate_number(value: &Value, keyword: &str, held: &Value) -> Known {
+fn evaluate_number(value: &Value, keyword: &str, held: &Value) -> FitState {
     let Some(found) = number(value) else {
         // It is null, true or false.
         return is_about_others(keyword, &[]);
@@ -233,7 +237,7 @@ fn evaluate_number(value: &Value, keyword: &str, held: &Value) -> Known {
 }
 
 /// Keywords that are known, and about values of other kinds than those that are listed, always fit.
-fn is_about_others(keyword: &str, about: &[&str]) -> Known {
+fn is_about_others(keyword: &str, about: &[&str]) -> FitState {
     const KNOWN: [&str; 27] = [
         "minimum",
         "maximum",
@@ -266,7 +270,7 @@ fn is_about_others(keyword: &str, about: &[&str]) -> Known {
     (KNOWN.contains(&keyword) && !about.contains(&keyword)).then_some(true)
 }
 
-fn same(value: &Value, other: &Value) -> Known {
+fn same(value: &Value, other: &Value) -> FitState {
     if key(value) == key(other) { Some(true) } else { is_exact(value).then_some(false) }
 }
 
@@ -280,7 +284,7 @@ fn is_exact(value: &Value) -> bool {
 }
 
 /// Returns whether all are the case. One that is not outweighs those that are unknown.
-fn all<T>(items: impl IntoIterator<Item = T>, mut test: impl FnMut(T) -> Known) -> Known {
+fn all<T>(items: impl IntoIterator<Item = T>, mut test: impl FnMut(T) -> FitState) -> FitState {
     let mut known = Some(true);
     for item in items {
         match test(item) {
@@ -293,7 +297,7 @@ fn all<T>(items: impl IntoIterator<Item = T>, mut test: impl FnMut(T) -> Known) 
 }
 
 /// Returns how many are the case at least and at most.
-fn counts(fits: impl Iterator<Item = Known>) -> (f64, f64) {
+fn counts(fits: impl Iterator<Item = FitState>) -> (f64, f64) {
     fits.fold((0.0, 0.0), |(least, most), fits| match fits {
         Some(true) => (least + 1.0, most + 1.0),
         Some(false) => (least, most),
@@ -301,7 +305,7 @@ fn counts(fits: impl Iterator<Item = Known>) -> (f64, f64) {
     })
 }
 
-fn within(least: f64, most: f64, from: f64, to: f64) -> Known {
+fn within(least: f64, most: f64, from: f64, to: f64) -> FitState {
     if least >= from && most <= to {
         Some(true)
     } else if most < from || least > to {

@@ -5,16 +5,16 @@
 use std::collections::HashSet;
 
 use super::super::super::keyword::{is_annotation, shape, target};
-use super::members::Others;
-use super::{Located, Part, Premise, Prover, members};
+use super::members::RemainingMembers;
+use super::{LocatedSchema, ProofPremise, SchemaPart, SchemaProver, members};
 use crate::json::Value;
 
 /// Schemas in place are followed so deeply.
 const MAX_LEVELS: usize = 24;
 
-/// What a schema evaluates for sure.
+/// The members and items that a schema evaluates for sure.
 #[derive(Default)]
-struct Evaluated<'a> {
+struct EvaluatedParts<'a> {
     names: HashSet<&'a str>,
     patterns: Vec<&'a str>,
     has_all_members: bool,
@@ -22,32 +22,32 @@ struct Evaluated<'a> {
     has_all_items: bool,
 }
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     pub(super) fn unevaluated_properties(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
-        schema: Located<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         if super::accepts_all(schema) || self.is_alike(premise, goal) {
             return true;
         }
-        let mut found = Evaluated::default();
+        let mut found = EvaluatedParts::default();
         self.gather(premise, goal, 0, &mut found);
-        let but = Others { names: &found.names, patterns: &found.patterns };
+        let but = RemainingMembers { names: &found.names, patterns: &found.patterns };
         found.has_all_members || self.others_fit(premise, &but, schema)
     }
 
     pub(super) fn unevaluated_items(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
-        schema: Located<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         if super::accepts_all(schema) || self.is_alike(premise, goal) {
             return true;
         }
-        let mut found = Evaluated::default();
+        let mut found = EvaluatedParts::default();
         self.gather(premise, goal, 0, &mut found);
         found.has_all_items || self.rest_items(premise, found.positions, schema)
     }
@@ -55,10 +55,10 @@ impl<'a> Prover<'a> {
     /// Adds what a goal evaluates for sure where the premise holds.
     fn gather(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
         level: usize,
-        found: &mut Evaluated<'a>,
+        found: &mut EvaluatedParts<'a>,
     ) {
         if level > MAX_LEVELS || !self.step(1) {
             return;
@@ -71,7 +71,7 @@ impl<'a> Prover<'a> {
             has("additionalProperties") || is_below && has("unevaluatedProperties");
         found.positions = found.positions.max(goal.list("prefixItems").len());
         found.has_all_items |= has("items") || is_below && has("unevaluatedItems");
-        let mut inside: Vec<Located<'a>> =
+        let mut inside: Vec<LocatedSchema<'a>> =
             goal.list("allOf").iter().map(|branch| goal.at(branch)).collect();
         inside.extend(referred(goal));
         for branch in goal.list("anyOf").iter().chain(goal.list("oneOf")) {
@@ -99,8 +99,8 @@ impl<'a> Prover<'a> {
     /// Without a name, it is a member that nothing names, and that does not match some patterns.
     pub(super) fn may_evaluate(
         &mut self,
-        premise: &Premise<'a>,
-        part: Part<'a>,
+        premise: &ProofPremise<'a>,
+        part: SchemaPart<'a>,
         name: Option<&str>,
         unmatched: &[&str],
     ) -> bool {
@@ -119,8 +119,8 @@ impl<'a> Prover<'a> {
     /// Returns whether a part of a premise may evaluate the item at a position.
     pub(super) fn may_evaluate_item(
         &mut self,
-        premise: &Premise<'a>,
-        part: Part<'a>,
+        premise: &ProofPremise<'a>,
+        part: SchemaPart<'a>,
         position: usize,
     ) -> bool {
         self.any_in_place(premise, part, 0, &mut |_, part, is_below| {
@@ -135,16 +135,16 @@ impl<'a> Prover<'a> {
     /// Returns whether something is true of a schema that may apply in the place of a part; also if it is unknown.
     fn any_in_place(
         &mut self,
-        premise: &Premise<'a>,
-        part: Part<'a>,
+        premise: &ProofPremise<'a>,
+        part: SchemaPart<'a>,
         level: usize,
-        test: &mut dyn FnMut(&mut Self, Part<'a>, bool) -> bool,
+        test: &mut dyn FnMut(&mut Self, SchemaPart<'a>, bool) -> bool,
     ) -> bool {
         if level > MAX_LEVELS || !self.step(1) || test(self, part, level > 0) {
             return true;
         }
         let variants = part.list("anyOf").iter().chain(part.list("oneOf"));
-        let mut inside: Vec<Located<'a>> = variants.map(|branch| part.at(branch)).collect();
+        let mut inside: Vec<LocatedSchema<'a>> = variants.map(|branch| part.at(branch)).collect();
         inside.retain(|branch| !self.is_ruled_out(premise, *branch));
         inside.extend(part.list("allOf").iter().map(|branch| part.at(branch)));
         inside.extend(["if", "then", "else", "not"].into_iter().filter_map(|it| part.held(it)));
@@ -160,7 +160,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether a variant is impossible beside a premise, of which `unevaluated*` is left aside.
-    fn is_ruled_out(&mut self, premise: &Premise<'a>, variant: Located<'a>) -> bool {
+    fn is_ruled_out(&mut self, premise: &ProofPremise<'a>, variant: LocatedSchema<'a>) -> bool {
         if premise.misfits.iter().any(|misfit| std::ptr::eq(misfit.schema, variant.schema)) {
             return true;
         }
@@ -172,8 +172,8 @@ impl<'a> Prover<'a> {
     }
 
     /// Adds every name that a part and the schemas in its place mention.
-    pub(super) fn mentioned(&mut self, part: Part<'a>, names: &mut Vec<&'a str>) {
-        let nothing = Premise::default();
+    pub(super) fn mentioned(&mut self, part: SchemaPart<'a>, names: &mut Vec<&'a str>) {
+        let nothing = ProofPremise::default();
         // Nothing is found, so that everything is visited.
         self.any_in_place(&nothing, part, 0, &mut |_, part, _| {
             names.extend(members(part.keywords, "properties").map(|(name, _)| name));
@@ -182,9 +182,9 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns the longest list of first items of a part and the schemas in its place.
-    pub(super) fn longest_prefix(&mut self, part: Part<'a>) -> usize {
+    pub(super) fn longest_prefix(&mut self, part: SchemaPart<'a>) -> usize {
         let mut longest = 0;
-        self.any_in_place(&Premise::default(), part, 0, &mut |_, part, _| {
+        self.any_in_place(&ProofPremise::default(), part, 0, &mut |_, part, _| {
             longest = longest.max(part.list("prefixItems").len());
             false
         });
@@ -192,12 +192,12 @@ impl<'a> Prover<'a> {
     }
 }
 
-fn as_part(schema: Located<'_>) -> Option<Part<'_>> {
+fn as_part(schema: LocatedSchema<'_>) -> Option<SchemaPart<'_>> {
     let keywords = schema.schema.as_object()?;
-    Some(Part { root: schema.root, keywords, schema: schema.schema })
+    Some(SchemaPart { root: schema.root, keywords, schema: schema.schema })
 }
 
-fn referred(part: Part<'_>) -> Option<Located<'_>> {
+fn referred(part: SchemaPart<'_>) -> Option<LocatedSchema<'_>> {
     let reference = part.keywords.get("$ref").and_then(Value::as_str)?;
     target(part.root, reference).map(|schema| part.at(schema))
 }

@@ -2,15 +2,15 @@
 
 use super::super::super::keyword::number;
 use super::bounds::{least_count, most_count};
-use super::{Located, Part, Premise, Prover};
+use super::{LocatedSchema, ProofPremise, SchemaPart, SchemaProver};
 
 /// The number of items at the start of a list that are looked at one by one.
 const MAX_POSITIONS: usize = 256;
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     /// Returns what is known of the item at a position.
-    fn item(&mut self, premise: &Premise<'a>, position: usize) -> Premise<'a> {
-        let mut item = Premise::default();
+    fn item(&mut self, premise: &ProofPremise<'a>, position: usize) -> ProofPremise<'a> {
+        let mut item = ProofPremise::default();
         for part in &premise.fits {
             let first = part.list("prefixItems").get(position).map(|schema| part.at(schema));
             if let Some(schema) = first.or_else(|| part.held("items")) {
@@ -26,14 +26,14 @@ impl<'a> Prover<'a> {
         item
     }
 
-    fn narrowed_item(&mut self, premise: &Premise<'a>, position: usize) -> Premise<'a> {
+    fn narrowed_item(&mut self, premise: &ProofPremise<'a>, position: usize) -> ProofPremise<'a> {
         let mut item = self.item(premise, position);
         self.narrow(&mut item);
         item
     }
 
     /// Returns whether there has to be an item that no value fits.
-    pub(super) fn lacks_items(&mut self, premise: &Premise<'a>, depth: usize) -> bool {
+    pub(super) fn lacks_items(&mut self, premise: &ProofPremise<'a>, depth: usize) -> bool {
         let least = least_count(premise, "minItems");
         let positions = self.positions(premise).max(1);
         (0..positions).zip(0_u32..).take_while(|(_, count)| f64::from(*count) < least).any(
@@ -48,7 +48,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns the number of positions that parts of a premise list; past them, all items are alike.
-    fn positions(&mut self, premise: &Premise<'a>) -> usize {
+    fn positions(&mut self, premise: &ProofPremise<'a>) -> usize {
         let mut positions = 0;
         for part in &premise.fits {
             positions = positions.max(part.list("prefixItems").len());
@@ -60,7 +60,12 @@ impl<'a> Prover<'a> {
         positions
     }
 
-    fn item_fits(&mut self, premise: &Premise<'a>, position: usize, schema: Located<'a>) -> bool {
+    fn item_fits(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        position: usize,
+        schema: LocatedSchema<'a>,
+    ) -> bool {
         let is_past = |count: u32| most_count(premise, "maxItems") <= f64::from(count);
         if super::accepts_all(schema) || u32::try_from(position).is_ok_and(is_past) {
             return true;
@@ -69,7 +74,11 @@ impl<'a> Prover<'a> {
         self.step(1) && (self.implies(&item, schema) || self.is_impossible(&item))
     }
 
-    pub(super) fn prefix_items(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    pub(super) fn prefix_items(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+    ) -> bool {
         let first = goal.list("prefixItems");
         first
             .iter()
@@ -80,9 +89,9 @@ impl<'a> Prover<'a> {
     /// Returns whether every item fits from a position on.
     pub(super) fn rest_items(
         &mut self,
-        premise: &Premise<'a>,
+        premise: &ProofPremise<'a>,
         from: usize,
-        schema: Located<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         let known = self.positions(premise).max(from);
         if known > MAX_POSITIONS {
@@ -94,9 +103,9 @@ impl<'a> Prover<'a> {
 
     pub(super) fn contains(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
-        schema: Located<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         let (least, most) = contained(goal);
         let enough = least <= 0.0
@@ -116,7 +125,7 @@ impl<'a> Prover<'a> {
 }
 
 /// Returns how many items have to fit `contains`, and how many may.
-fn contained(part: Part<'_>) -> (f64, f64) {
+fn contained(part: SchemaPart<'_>) -> (f64, f64) {
     let bound = |keyword, none| part.keywords.get(keyword).and_then(number).unwrap_or(none);
     (bound("minContains", 1.0), bound("maxContains", f64::INFINITY))
 }

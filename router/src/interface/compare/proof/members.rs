@@ -3,19 +3,19 @@
 use std::collections::HashSet;
 
 use super::super::values::STRING;
-use super::{Located, Part, Premise, Prover, members};
+use super::{LocatedSchema, ProofPremise, SchemaPart, SchemaProver, members};
 use crate::json::Value;
 
-/// The members that a proof is about, but those of some names and patterns.
-pub(super) struct Others<'n, 'a> {
+/// All members but those of some names and patterns.
+pub(super) struct RemainingMembers<'n, 'a> {
     pub(super) names: &'n HashSet<&'a str>,
     pub(super) patterns: &'n [&'a str],
 }
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     /// Returns what is known of the member of a name.
-    fn member(&mut self, premise: &Premise<'a>, name: &str) -> Premise<'a> {
-        let mut member = Premise::default();
+    fn member(&mut self, premise: &ProofPremise<'a>, name: &str) -> ProofPremise<'a> {
+        let mut member = ProofPremise::default();
         for part in &premise.fits {
             let mut is_additional = true;
             if let Some(schema) = self.named(*part, "properties", name) {
@@ -47,14 +47,14 @@ impl<'a> Prover<'a> {
         member
     }
 
-    fn narrowed_member(&mut self, premise: &Premise<'a>, name: &str) -> Premise<'a> {
+    fn narrowed_member(&mut self, premise: &ProofPremise<'a>, name: &str) -> ProofPremise<'a> {
         let mut member = self.member(premise, name);
         self.narrow(&mut member);
         member
     }
 
     /// Returns whether a member is required that no value fits.
-    pub(super) fn lacks_required(&mut self, premise: &Premise<'a>, depth: usize) -> bool {
+    pub(super) fn lacks_required(&mut self, premise: &ProofPremise<'a>, depth: usize) -> bool {
         let lists = premise.fits.iter().map(|part| part.list("required"));
         let names: HashSet<&str> = lists.flatten().filter_map(Value::as_str).collect();
         names.into_iter().any(|name| {
@@ -66,22 +66,27 @@ impl<'a> Prover<'a> {
         })
     }
 
-    pub(super) fn required(&mut self, premise: &Premise<'a>, names: &Value) -> bool {
+    pub(super) fn required(&mut self, premise: &ProofPremise<'a>, names: &Value) -> bool {
         let mut names = names.as_array().unwrap_or_default().iter().filter_map(Value::as_str);
         names.all(|name| is_required(premise, name))
     }
 
     pub(super) fn properties(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
         schemas: &'a Value,
     ) -> bool {
         let Some(schemas) = schemas.as_object() else { return false };
         schemas.iter().all(|(name, schema)| self.member_fits(premise, name, goal.at(schema)))
     }
 
-    fn member_fits(&mut self, premise: &Premise<'a>, name: &str, schema: Located<'a>) -> bool {
+    fn member_fits(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        name: &str,
+        schema: LocatedSchema<'a>,
+    ) -> bool {
         if super::accepts_all(schema) {
             return true;
         }
@@ -91,8 +96,8 @@ impl<'a> Prover<'a> {
 
     pub(super) fn pattern_properties(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
         schemas: &'a Value,
     ) -> bool {
         let Some(schemas) = schemas.as_object() else { return false };
@@ -111,22 +116,22 @@ impl<'a> Prover<'a> {
 
     pub(super) fn additional(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
-        schema: Located<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         let names = members(goal.keywords, "properties").map(|(name, _)| name).collect();
         let patterns: Vec<_> =
             members(goal.keywords, "patternProperties").map(|(pattern, _)| pattern).collect();
-        self.others_fit(premise, &Others { names: &names, patterns: &patterns }, schema)
+        self.others_fit(premise, &RemainingMembers { names: &names, patterns: &patterns }, schema)
     }
 
     /// Returns whether every member fits but those of some names and patterns.
     pub(super) fn others_fit(
         &mut self,
-        premise: &Premise<'a>,
-        but: &Others<'_, 'a>,
-        schema: Located<'a>,
+        premise: &ProofPremise<'a>,
+        but: &RemainingMembers<'_, 'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
         if super::accepts_all(schema) {
             return true;
@@ -140,7 +145,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns the names that the parts mention, and whether they are the only ones.
-    fn names(&mut self, premise: &Premise<'a>) -> (Vec<&'a str>, bool) {
+    fn names(&mut self, premise: &ProofPremise<'a>) -> (Vec<&'a str>, bool) {
         let (mut names, mut is_closed) = (Vec::new(), false);
         for part in &premise.fits {
             names.extend(members(part.keywords, "properties").map(|(name, _)| name));
@@ -148,7 +153,7 @@ impl<'a> Prover<'a> {
                 self.mentioned(*part, &mut names);
             }
             if let Some(schema) = part.held("propertyNames") {
-                let mut named = Premise::default();
+                let mut named = ProofPremise::default();
                 named.add(schema);
                 if let Some(values) = self.values(&named) {
                     names.extend(values.into_iter().filter_map(Value::as_str));
@@ -165,12 +170,12 @@ impl<'a> Prover<'a> {
     /// Returns whether every member fits that no part names, with a name that matches a pattern or none of others.
     fn unnamed_fits(
         &mut self,
-        premise: &Premise<'a>,
+        premise: &ProofPremise<'a>,
         matched: Option<&str>,
         unmatched: &[&str],
-        schema: Located<'a>,
+        schema: LocatedSchema<'a>,
     ) -> bool {
-        let mut sure = Premise::default();
+        let mut sure = ProofPremise::default();
         let mut choices = Vec::new();
         for part in &premise.fits {
             let patterns = || members(part.keywords, "patternProperties");
@@ -206,8 +211,12 @@ impl<'a> Prover<'a> {
             })
     }
 
-    pub(super) fn property_names(&mut self, premise: &Premise<'a>, schema: Located<'a>) -> bool {
-        let mut name = Premise { kinds: STRING, ..Premise::default() };
+    pub(super) fn property_names(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        schema: LocatedSchema<'a>,
+    ) -> bool {
+        let mut name = ProofPremise { kinds: STRING, ..ProofPremise::default() };
         premise.held("propertyNames").for_each(|schema| name.add(schema));
         self.narrow(&mut name);
         if self.implies(&name, schema) {
@@ -226,7 +235,11 @@ impl<'a> Prover<'a> {
         })
     }
 
-    pub(super) fn dependent_required(&mut self, premise: &Premise<'a>, needs: &'a Value) -> bool {
+    pub(super) fn dependent_required(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        needs: &'a Value,
+    ) -> bool {
         let Some(needs) = needs.as_object() else { return false };
         needs.iter().all(|(name, needed)| {
             let needed = needed.as_array().unwrap_or_default();
@@ -238,8 +251,8 @@ impl<'a> Prover<'a> {
 
     pub(super) fn dependent_schemas(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
         schemas: &'a Value,
     ) -> bool {
         let Some(schemas) = schemas.as_object() else { return false };
@@ -257,8 +270,8 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// Returns whether there are provably no more members than so many, as only some are named.
-pub(super) fn has_few_members(premise: &Premise<'_>, most: f64) -> bool {
+/// Returns whether a closed part names at most so many members.
+pub(super) fn has_few_members(premise: &ProofPremise<'_>, most: f64) -> bool {
     premise.fits.iter().any(|part| {
         let count = members(part.keywords, "properties").count();
         part.keywords.get("patternProperties").is_none()
@@ -267,7 +280,7 @@ pub(super) fn has_few_members(premise: &Premise<'_>, most: f64) -> bool {
     })
 }
 
-fn is_required(premise: &Premise<'_>, name: &str) -> bool {
+fn is_required(premise: &ProofPremise<'_>, name: &str) -> bool {
     premise.fits.iter().any(|part| {
         part.list("required").iter().any(|known| {
             known.as_str().is_some_and(|known| known == name || is_needed(premise, known, name))
@@ -276,7 +289,7 @@ fn is_required(premise: &Premise<'_>, name: &str) -> bool {
 }
 
 /// Returns whether `dependentRequired` of the premise asks for one member where another one is there.
-fn is_needed(premise: &Premise<'_>, name: &str, need: &str) -> bool {
+fn is_needed(premise: &ProofPremise<'_>, name: &str, need: &str) -> bool {
     premise.held("dependentRequired").any(|held| {
         let needed = held.schema.get(name).and_then(Value::as_array).unwrap_or_default();
         needed.iter().any(|needed| needed.as_str() == Some(need))

@@ -11,12 +11,12 @@ const MAX_MISFITS: usize = 64;
 
 /// A schema and the document in which its references lead.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Located<'a> {
+pub(in super::super) struct LocatedSchema<'a> {
     pub(in super::super) root: &'a Value,
     pub(in super::super) schema: &'a Value,
 }
 
-impl Located<'_> {
+impl LocatedSchema<'_> {
     fn address(self) -> usize {
         std::ptr::from_ref(self.schema).addr()
     }
@@ -24,24 +24,24 @@ impl Located<'_> {
 
 /// A schema that is a list of keywords.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Part<'a> {
+pub(in super::super) struct SchemaPart<'a> {
     pub(super) root: &'a Value,
     pub(super) keywords: &'a Object,
     pub(super) schema: &'a Value,
 }
 
-impl<'a> Part<'a> {
+impl<'a> SchemaPart<'a> {
     /// Returns a schema of the same document.
-    pub(super) const fn at(self, schema: &'a Value) -> Located<'a> {
-        Located { root: self.root, schema }
+    pub(super) const fn at(self, schema: &'a Value) -> LocatedSchema<'a> {
+        LocatedSchema { root: self.root, schema }
     }
 
-    pub(super) const fn located(self) -> Located<'a> {
+    pub(super) const fn located(self) -> LocatedSchema<'a> {
         self.at(self.schema)
     }
 
     /// Returns the schema that a keyword holds.
-    pub(super) fn held(self, keyword: &str) -> Option<Located<'a>> {
+    pub(super) fn held(self, keyword: &str) -> Option<LocatedSchema<'a>> {
         self.keywords.get(keyword).map(|schema| self.at(schema))
     }
 
@@ -53,26 +53,26 @@ impl<'a> Part<'a> {
 
 /// Known facts about a value.
 #[derive(Clone)]
-pub(in super::super) struct Premise<'a> {
+pub(in super::super) struct ProofPremise<'a> {
     /// Every one of them fits.
-    pub(super) fits: Vec<Part<'a>>,
+    pub(super) fits: Vec<SchemaPart<'a>>,
     /// None of them fits.
-    pub(super) misfits: Vec<Located<'a>>,
-    /// The kinds of values that are possible; none if there is no such value.
+    pub(super) misfits: Vec<LocatedSchema<'a>>,
+    /// The kinds of values that are possible, a bit each; 0 if the premise is contradictory.
     pub(super) kinds: u8,
     /// The alternatives that one was chosen of already, by address.
     pub(super) chosen: Vec<usize>,
 }
 
-impl Default for Premise<'_> {
+impl Default for ProofPremise<'_> {
     fn default() -> Self {
         Self { fits: Vec::new(), misfits: Vec::new(), kinds: EVERY, chosen: Vec::new() }
     }
 }
 
-impl<'a> Premise<'a> {
+impl<'a> ProofPremise<'a> {
     /// Adds a schema that the value fits, with everything that it refers to or that holds all together.
-    pub(super) fn add(&mut self, schema: Located<'a>) {
+    pub(super) fn add(&mut self, schema: LocatedSchema<'a>) {
         let mut open = vec![schema];
         while let Some(next) = open.pop() {
             let keywords = match next.schema {
@@ -83,11 +83,11 @@ impl<'a> Premise<'a> {
                 Value::Object(keywords) => keywords,
                 _ => continue,
             };
-            let is_known = |part: &Part<'a>| std::ptr::eq(part.schema, next.schema);
+            let is_known = |part: &SchemaPart<'a>| std::ptr::eq(part.schema, next.schema);
             if self.fits.len() >= MAX_PARTS || self.fits.iter().any(is_known) {
                 continue;
             }
-            let part = Part { root: next.root, keywords, schema: next.schema };
+            let part = SchemaPart { root: next.root, keywords, schema: next.schema };
             let reference = keywords.get("$ref").and_then(Value::as_str);
             let referred = reference.and_then(|reference| target(next.root, reference));
             open.extend(referred.map(|schema| part.at(schema)));
@@ -100,13 +100,13 @@ impl<'a> Premise<'a> {
     }
 
     /// Adds schemas that the value does not fit.
-    pub(super) fn add_misfits(&mut self, schemas: impl IntoIterator<Item = Located<'a>>) {
+    pub(super) fn add_misfits(&mut self, schemas: impl IntoIterator<Item = LocatedSchema<'a>>) {
         let room = MAX_MISFITS.saturating_sub(self.misfits.len());
         self.misfits.extend(schemas.into_iter().take(room));
     }
 
     /// Returns the same premise with one more schema that fits.
-    pub(super) fn with(&self, schema: Located<'a>) -> Self {
+    pub(super) fn with(&self, schema: LocatedSchema<'a>) -> Self {
         let mut more = self.clone();
         more.add(schema);
         more
@@ -118,12 +118,12 @@ impl<'a> Premise<'a> {
     }
 
     /// Returns the schemas that a keyword of the parts holds.
-    pub(super) fn held(&self, keyword: &'static str) -> impl Iterator<Item = Located<'a>> {
+    pub(super) fn held(&self, keyword: &'static str) -> impl Iterator<Item = LocatedSchema<'a>> {
         self.fits.iter().filter_map(move |part| part.held(keyword))
     }
 
     /// Returns what tells the question whether a schema follows apart from all others.
-    pub(super) fn key(&self, goal: Located<'a>) -> Vec<usize> {
+    pub(super) fn key(&self, goal: LocatedSchema<'a>) -> Vec<usize> {
         let mut fits: Vec<_> = self.fits.iter().map(|part| part.located().address()).collect();
         let mut misfits: Vec<_> = self.misfits.iter().map(|schema| schema.address()).collect();
         let mut chosen = self.chosen.clone();

@@ -1,17 +1,17 @@
 //! Proofs about alternatives: `anyOf`, `oneOf`, `not` and `if`.
 
 use super::super::values::EVERY;
-use super::{Located, Part, Premise, Prover};
+use super::{LocatedSchema, ProofPremise, SchemaPart, SchemaProver};
 use crate::json::Value;
 
-impl<'a> Prover<'a> {
+impl<'a> SchemaProver<'a> {
     /// One alternative has to follow.
-    pub(super) fn any_of(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    pub(super) fn any_of(&mut self, premise: &ProofPremise<'a>, goal: SchemaPart<'a>) -> bool {
         goal.list("anyOf").iter().any(|branch| self.implies(premise, goal.at(branch)))
     }
 
     /// One alternative has to follow, and every other one has to be impossible beside the premise.
-    pub(super) fn one_of(&mut self, premise: &Premise<'a>, goal: Part<'a>) -> bool {
+    pub(super) fn one_of(&mut self, premise: &ProofPremise<'a>, goal: SchemaPart<'a>) -> bool {
         let branches = goal.list("oneOf");
         let follows = |prover: &mut Self, branch| prover.implies(premise, goal.at(branch));
         let Some(fitting) = branches.iter().position(|branch| follows(self, branch)) else {
@@ -24,9 +24,9 @@ impl<'a> Prover<'a> {
     /// The one branch has to follow where the condition fits, and the other one where it does not.
     pub(super) fn condition(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
-        condition: Located<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
+        condition: LocatedSchema<'a>,
     ) -> bool {
         if let Some(then) = goal.held("then") {
             let mut fitting = premise.with(condition);
@@ -42,7 +42,11 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether no value of the premise is proved to fit a schema.
-    pub(super) fn excludes(&mut self, premise: &Premise<'a>, schema: Located<'a>) -> bool {
+    pub(super) fn excludes(
+        &mut self,
+        premise: &ProofPremise<'a>,
+        schema: LocatedSchema<'a>,
+    ) -> bool {
         let mut both = premise.with(schema);
         self.narrow(&mut both);
         if self.is_impossible(&both) {
@@ -50,7 +54,7 @@ impl<'a> Prover<'a> {
         }
         // The alternatives of the schema may each be impossible for a reason of its own.
         let Some(keywords) = schema.schema.as_object() else { return false };
-        let part = Part { root: schema.root, keywords, schema: schema.schema };
+        let part = SchemaPart { root: schema.root, keywords, schema: schema.schema };
         ["anyOf", "oneOf"].into_iter().any(|keyword| {
             let branches = part.list(keyword);
             self.depth < super::MAX_DEPTH
@@ -66,7 +70,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Returns whether there is provably no value that fits the premise.
-    pub(super) fn is_impossible(&mut self, premise: &Premise<'a>) -> bool {
+    pub(super) fn is_impossible(&mut self, premise: &ProofPremise<'a>) -> bool {
         if premise.kinds == 0 {
             return true;
         }
@@ -87,8 +91,8 @@ impl<'a> Prover<'a> {
     /// Proves a keyword for every alternative of the premise on its own.
     pub(super) fn splits(
         &mut self,
-        premise: &Premise<'a>,
-        goal: Part<'a>,
+        premise: &ProofPremise<'a>,
+        goal: SchemaPart<'a>,
         keyword: &'a str,
     ) -> bool {
         if self.depth > super::MAX_DEPTH {
@@ -110,7 +114,7 @@ impl<'a> Prover<'a> {
 }
 
 /// Returns the cases of the next alternatives that none was chosen of; none if there are no more.
-fn next_cases<'a>(premise: &Premise<'a>, by_kind: bool) -> Option<Vec<Premise<'a>>> {
+fn next_cases<'a>(premise: &ProofPremise<'a>, by_kind: bool) -> Option<Vec<ProofPremise<'a>>> {
     for part in &premise.fits {
         for keyword in ["anyOf", "oneOf"] {
             let branches = part.list(keyword);
@@ -131,16 +135,16 @@ fn next_cases<'a>(premise: &Premise<'a>, by_kind: bool) -> Option<Vec<Premise<'a
     let kinds = premise.kinds;
     (by_kind && kinds.count_ones() > 1 && kinds != EVERY).then(|| {
         let bits = (0..u8::BITS).map(|bit| 1_u8 << bit).filter(|bit| kinds & bit != 0);
-        bits.map(|bit| Premise { kinds: bit, ..premise.clone() }).collect()
+        bits.map(|bit| ProofPremise { kinds: bit, ..premise.clone() }).collect()
     })
 }
 
 fn cases_of<'a>(
-    premise: &Premise<'a>,
-    part: Part<'a>,
+    premise: &ProofPremise<'a>,
+    part: SchemaPart<'a>,
     branches: &'a [Value],
     is_single: bool,
-) -> Vec<Premise<'a>> {
+) -> Vec<ProofPremise<'a>> {
     let case = |chosen: &'a Value| {
         let mut case = premise.with(part.at(chosen));
         case.chosen.push(branches.as_ptr().addr());
@@ -154,11 +158,11 @@ fn cases_of<'a>(
 }
 
 fn cases_of_condition<'a>(
-    premise: &Premise<'a>,
-    part: Part<'a>,
-    condition: Located<'a>,
+    premise: &ProofPremise<'a>,
+    part: SchemaPart<'a>,
+    condition: LocatedSchema<'a>,
     address: usize,
-) -> Vec<Premise<'a>> {
+) -> Vec<ProofPremise<'a>> {
     let mut fitting = premise.with(condition);
     let mut other = premise.clone();
     other.add_misfits([condition]);
