@@ -1,11 +1,16 @@
 //! What differs between two contracts, and which version that needs.
 
 mod alike;
+mod defaults;
+mod index;
 mod items;
 mod logic;
 mod members;
 mod operation;
+#[cfg(test)]
+mod pairs;
 mod place;
+mod proof;
 #[cfg(test)]
 mod proofs;
 #[cfg(test)]
@@ -171,13 +176,17 @@ fn renamed<'a>(old: &'a Interface, new: &'a Interface) -> HashMap<&'a str, &'a s
 
 /// Lists what differs between two schemas of arguments: what refuses something that was accepted is major.
 ///
-/// Whatever cannot be proved to accept all that was accepted is major, too.
+/// Whatever cannot be proved to accept all that was accepted is major, too. A default that is gone is major, and so
+/// is one that changed, unless the new one includes the old one: a larger number, or a list or an object with
+/// everything that was in the old one.
 #[must_use]
 pub fn compare_schemas(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
     Walk::new(old, new, false, walk::MAX_STEPS).run(pointer).0
 }
 
-/// Lists what differs between two schemas of outputs: whatever is more than documentation is major.
+/// Lists what differs between two schemas of outputs: what may give more than before is major.
+///
+/// Whatever cannot be proved to give only what was possible before is major, and so are members that are new or gone.
 #[must_use]
 pub fn compare_outputs(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
     Walk::new(old, new, true, walk::MAX_STEPS).run(pointer).0

@@ -1,5 +1,7 @@
 //! Compares schemas that are made of schemas: references, `allOf`, `anyOf`, `oneOf`, `not` and `if`.
 
+use std::cmp::Ordering;
+
 use super::super::keyword::{asks_nothing, target};
 use super::Class;
 use super::place::Place;
@@ -138,6 +140,16 @@ impl<'a> Walk<'a> {
             return;
         }
         let same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| self.equal(was, is));
+        if !same && self.is_proved() {
+            return self.tell(Class::Minor, place, || {
+                match is.len().cmp(&was.len()) {
+                    Ordering::Less => "oneOf has fewer variants",
+                    Ordering::Equal => "the variants of oneOf changed",
+                    Ordering::Greater => "oneOf has more variants",
+                }
+                .to_owned()
+            });
+        }
         if !same {
             return self.tell(Class::Major, place, || {
                 "oneOf changed; exactly one has to fit, so that any change may refuse what fitted"

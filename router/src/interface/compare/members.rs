@@ -78,7 +78,9 @@ impl<'a> Walk<'a> {
         for (name, was) in in_order(both.old).filter(|(name, _)| !new.named.contains_key(name)) {
             // One that could never come is not missed.
             let class = if refuses_all(was) { Class::Minor } else { Class::Major };
-            self.tell(class, &place.named("properties", name), || format!("the {noun} is gone"));
+            self.tell_structure(class, &place.named("properties", name), || {
+                format!("the {noun} is gone")
+            });
         }
         for (pattern, schema) in &new.patterns {
             let here = place.named("patternProperties", pattern);
@@ -90,7 +92,7 @@ impl<'a> Walk<'a> {
         for (pattern, was) in old.patterns.iter().filter(|it| new.pattern(it.0).is_none()) {
             let class = if refuses_all(was) { Class::Minor } else { Class::Major };
             let here = place.named("patternProperties", pattern);
-            self.tell(class, &here, || {
+            self.tell_structure(class, &here, || {
                 format!("the {noun}s whose names match {pattern:?} are gone")
             });
         }
@@ -121,7 +123,7 @@ impl<'a> Walk<'a> {
             .map(|(pattern, was)| (self.matches(pattern, name), *was))
             .filter(|(matches, _)| *matches != Some(false))
             .collect();
-        let kept = if self.takes_all(schema) {
+        let kept = if self.is_proved() || self.takes_all(schema) {
             true
         } else if matching.is_empty() {
             self.proves(old.rest, schema)
@@ -131,7 +133,7 @@ impl<'a> Walk<'a> {
         };
         let noun = self.noun();
         if kept {
-            self.tell(Class::Minor, here, || format!("the {noun} is new"));
+            self.tell_structure(Class::Minor, here, || format!("the {noun} is new"));
         } else if matching.is_empty() && self.took_all(old.rest) {
             self.tell(Class::Major, here, || {
                 format!(
@@ -156,7 +158,8 @@ impl<'a> Walk<'a> {
         schema: &'a Value,
         here: &Place<'_>,
     ) {
-        let kept = self.takes_all(schema)
+        let kept = self.is_proved()
+            || self.takes_all(schema)
             || self.proves(old.rest, schema)
                 && old.patterns.iter().all(|(_, was)| self.proves(was, schema))
                 && old.named.iter().all(|(name, was)| {
@@ -164,7 +167,7 @@ impl<'a> Walk<'a> {
                 });
         let noun = self.noun();
         if kept {
-            self.tell(Class::Minor, here, || {
+            self.tell_structure(Class::Minor, here, || {
                 format!("{noun}s whose names match {pattern:?} are new")
             });
         } else {

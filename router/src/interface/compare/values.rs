@@ -1,5 +1,6 @@
 //! Compares what schemas ask of a value itself: its type, the values that there are, its bounds, its text.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::super::keyword::{TYPES, number};
@@ -10,12 +11,21 @@ use super::words::short;
 use crate::json::{Object, Value, to_canonical};
 
 /// Integers up to here are exact floats, and so are their quotients that are integers.
-const EXACT: f64 = 4_503_599_627_370_496.0;
+pub(super) const EXACT: f64 = 4_503_599_627_370_496.0;
 
-const INTEGER: u8 = 1 << 2;
+// The kinds of values, a bit each.
+pub(super) const NULL: u8 = 1;
+pub(super) const TRUTH: u8 = 1 << 1;
+pub(super) const INTEGER: u8 = 1 << 2;
 /// Numbers with a fraction.
-const FRACTION: u8 = 1 << 3;
-const EVERY: u8 = 0x7f;
+pub(super) const FRACTION: u8 = 1 << 3;
+pub(super) const STRING: u8 = 1 << 4;
+pub(super) const ARRAY: u8 = 1 << 5;
+pub(super) const OBJECT: u8 = 1 << 6;
+pub(super) const EVERY: u8 = 0x7f;
+
+/// One end of the numbers that are possible, and whether it is itself outside; none if there is no end.
+pub(super) type NumberEnd = Option<(f64, bool)>;
 
 impl<'a> Walk<'a> {
     /// Compares `type`, `enum` and `const`.
@@ -101,12 +111,8 @@ impl<'a> Walk<'a> {
 
     /// Compares the lower ends, or with a negative sign the upper ones.
     fn ends(&mut self, both: &Both<'a>, place: &Place<'_>, keywords: [&str; 2], sign: f64) {
-        let (was, is) = (end(both.old, keywords, sign), end(both.new, keywords, sign));
-        let kept = match (was, is) {
-            (_, None) => true,
-            (None, Some(_)) => false,
-            (Some(was), Some(is)) => is.0 < was.0 || is.0 <= was.0 && (was.1 || !is.1),
-        };
+        let ends = |of: &Object| end(of, keywords, sign, false);
+        let kept = is_within(ends(both.old), ends(both.new));
         let class = if kept { Class::Minor } else { Class::Major };
         for keyword in keywords {
             let (was, is) = both.get(keyword);
@@ -123,8 +129,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let none = if least { 0.0 } else { f64::INFINITY };
-        // What an older schema asks for beyond reason is not taken for granted.
-        let was_count = counts.0.filter(|count| (0.0..EXACT).contains(count)).unwrap_or(none);
+        let was_count = count_of(both.old, keyword, none);
         let is_count = counts.1.unwrap_or(none);
         let kept = if least { is_count <= was_count } else { is_count >= was_count };
         self.keyword(if kept { Class::Minor } else { Class::Major }, place, keyword, (was, is));
@@ -138,28 +143,35 @@ impl<'a> Walk<'a> {
         }
         let kept = match steps {
             (_, None) => true,
-            (was, Some(is)) => divides(both.old, was, is),
+            (was, Some(is)) => {
+                let end = |keywords, sign| end(both.old, keywords, sign, false);
+                let lower = end(["minimum", "exclusiveMinimum"], 1.0);
+                let upper = end(["maximum", "exclusiveMaximum"], -1.0);
+                divides(both.old.get("type").map_or(EVERY, types), was, is, (lower, upper))
+            }
         };
         let class = if kept { Class::Minor } else { Class::Major };
         self.keyword(class, place, "multipleOf", (was, is));
     }
 }
 
-/// Says whether all that comes is a multiple of `is`, also in the arithmetic of floats.
-fn divides(old: &Object, was: Option<f64>, is: f64) -> bool {
-    let could = old.get("type").map_or(EVERY, types);
-    if could & FRACTION != 0 {
+/// Returns whether all values of some kinds between two ends are multiples of `is`, also in the arithmetic of floats.
+pub(super) fn divides(
+    kinds: u8,
+    was: Option<f64>,
+    is: f64,
+    (lower, upper): (NumberEnd, NumberEnd),
+) -> bool {
+    if kinds & FRACTION != 0 {
         return false;
     }
-    let Some(was) = was else { return is == 1.0 || could & INTEGER == 0 };
+    let Some(was) = was else { return is == 1.0 || kinds & INTEGER == 0 };
     let ratio = was / is;
     // Halving is exact; anything else is where quotients are small integers.
     if is >= 1.0 && (1.0..EXACT).contains(&ratio) && ratio.log2().fract() == 0.0 {
         return ratio * is == was && ratio.log2().exp2() == ratio;
     }
-    let lower = end(old, ["minimum", "exclusiveMinimum"], 1.0);
-    let upper = end(old, ["maximum", "exclusiveMaximum"], -1.0);
-    let small = |end: Option<(f64, bool)>| end.is_some_and(|end| end.0 >= -EXACT);
+    let small = |end: NumberEnd| end.is_some_and(|end| end.0 >= -EXACT);
     small(lower)
         && small(upper)
         && is >= 1.0
@@ -169,18 +181,49 @@ fn divides(old: &Object, was: Option<f64>, is: f64) -> bool {
         && was % is == 0.0
 }
 
-/// Returns the tighter of two ends, and whether it is itself outside; negated if `sign` is.
-fn end(keywords: &Object, [inside, outside]: [&str; 2], sign: f64) -> Option<(f64, bool)> {
+/// Returns the tighter of two ends, negated if `sign` is; between `whole` numbers, as a number that is inside.
+pub(super) fn end(
+    keywords: &Object,
+    [inside, outside]: [&str; 2],
+    sign: f64,
+    whole: bool,
+) -> NumberEnd {
     let inside = keywords.get(inside).and_then(number).map(|end| (end * sign, false));
     let outside = keywords.get(outside).and_then(number).map(|end| (end * sign, true));
-    match (inside, outside) {
-        (Some(inside), Some(outside)) => Some(if outside.0 >= inside.0 { outside } else { inside }),
-        (inside, outside) => inside.or(outside),
+    match tightest(inside, outside) {
+        Some((end, true)) if whole && end.abs() < EXACT => Some((end.floor() + 1.0, false)),
+        Some((end, false)) if whole && end.abs() < EXACT => Some((end.ceil(), false)),
+        end => end,
     }
 }
 
+/// Returns the tighter of two ends.
+pub(super) fn tightest(one: NumberEnd, other: NumberEnd) -> NumberEnd {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(if other.0 > one.0 || other.0 >= one.0 && other.1 { other } else { one })
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// Returns whether all above one end is above another one, too.
+pub(super) fn is_within(was: NumberEnd, is: NumberEnd) -> bool {
+    match (was, is) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(was), Some(is)) => is.0 < was.0 || is.0 <= was.0 && (was.1 || !is.1),
+    }
+}
+
+/// Returns the bound of a length or count, or `none`. A bound beyond reason is not taken for granted.
+pub(super) fn count_of(keywords: &Object, keyword: &str, none: f64) -> f64 {
+    let count = keywords.get(keyword).and_then(number);
+    count.filter(|count| (0.0..EXACT).contains(count)).unwrap_or(none)
+}
+
 /// Returns which kinds of values a `type` lets through, a bit each; every kind if it is none.
-fn types(said: &Value) -> u8 {
+pub(super) fn types(said: &Value) -> u8 {
     let names: Vec<&str> = match said {
         Value::String(name) => vec![name],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
@@ -198,21 +241,21 @@ fn types(said: &Value) -> u8 {
 }
 
 /// Returns the kinds of some values.
-fn kinds(values: &[&Value]) -> u8 {
+pub(super) fn kinds(values: &[&Value]) -> u8 {
     let kind = |value: &Value| match value {
-        Value::Null => 1,
-        Value::Bool(_) => 1 << 1,
+        Value::Null => NULL,
+        Value::Bool(_) => TRUTH,
         Value::Float(float) if float.fract() != 0.0 => FRACTION,
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) => INTEGER,
-        Value::String(_) => 1 << 4,
-        Value::Array(_) => 1 << 5,
-        Value::Object(_) => 1 << 6,
+        Value::String(_) => STRING,
+        Value::Array(_) => ARRAY,
+        Value::Object(_) => OBJECT,
     };
     values.iter().fold(0, |bits, value| bits | kind(value))
 }
 
 /// Returns all the values that a schema may accept, or more; none if they are not listed.
-fn could_come(keywords: &Object) -> Option<Vec<&Value>> {
+pub(super) fn could_come(keywords: &Object) -> Option<Vec<&Value>> {
     match keywords.get("const") {
         Some(only) => Some(vec![only]),
         None => Some(keywords.get("enum")?.as_array()?.iter().collect()),
@@ -233,12 +276,26 @@ fn may_come(keywords: &Object) -> Option<Vec<&Value>> {
 }
 
 /// Returns a text that two values share only if every validator takes them for equal.
-fn key(value: &Value) -> String {
+pub(super) fn key(value: &Value) -> String {
+    to_canonical(&normalized(value))
+}
+
+/// Returns a value with every float that is a small integer as an integer.
+fn normalized(value: &Value) -> Cow<'_, Value> {
     match value {
         #[expect(clippy::cast_possible_truncation, reason = "it is an exact integer")]
         Value::Float(float) if float.fract() == 0.0 && float.abs() < EXACT => {
-            to_canonical(&Value::Int(*float as i64))
+            Cow::Owned(Value::Int(*float as i64))
         }
-        _ => to_canonical(value),
+        Value::Array(items) => {
+            let items: Vec<Value> = items.iter().map(|it| normalized(it).into_owned()).collect();
+            Cow::Owned(items.into())
+        }
+        Value::Object(members) => {
+            let normalized =
+                |(name, value): (&str, &Value)| (name.to_owned(), normalized(value).into_owned());
+            Cow::Owned(Value::Object(members.iter().map(normalized).collect()))
+        }
+        _ => Cow::Borrowed(value),
     }
 }

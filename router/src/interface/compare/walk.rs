@@ -1,17 +1,20 @@
-//! Walks through two schemas side by side and proves that the newer one accepts what the older one did.
+//! Walks through two schemas side by side and lists what differs.
 //!
 //! A schema is a conjunction of what its keywords ask for. So the newer one accepts all that the older one did
-//! if each of its keywords does. Every kind of keyword tries to prove that; where it fails, there is a major
-//! change. What cannot be proved counts as changed, although it may be the same.
+//! if each of its keywords does. A keyword that is not seen to do so is a major change. Below each pair of schemas
+//! with a major change, a proof over the whole pair is tried; if it succeeds, the changes of the pair are not major.
+//! What cannot be proved counts as changed, although it may be the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::super::keyword::{DIALECT, asks_nothing, is_annotation, shape, target};
 use super::alike::alike;
+use super::defaults;
+use super::index::SchemaIndex;
 use super::place::Place;
+use super::proof::{LocatedSchema, SchemaProver};
 use super::words::{change, worded};
 use super::{Change, Class};
-use crate::conform::Schema;
 use crate::json::{Object, Value};
 
 /// So many pairs of schemas are compared for one; a schema of people has a few hundred.
@@ -44,6 +47,17 @@ impl<'a> Both<'a> {
     }
 }
 
+/// What is proved about the pair of schemas that is being compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProofState {
+    /// Nothing.
+    Missing,
+    /// Every argument that fitted still does; every output that fits did before.
+    Compatible,
+    /// The same, and the same members are named.
+    SameMembers,
+}
+
 pub(super) struct Walk<'a> {
     /// The document of the older schema, in which its references lead.
     pub(super) old: &'a Value,
@@ -51,17 +65,13 @@ pub(super) struct Walk<'a> {
     pub(super) new: &'a Value,
     /// Whether it is an output, where more is a change, too.
     output: bool,
-    /// While something is only to be proved, nothing is told.
-    silent: bool,
-    /// Whether what is to be proved is not.
-    failed: bool,
+    proof: ProofState,
     exhausted: bool,
     /// So many pairs may still be compared.
     left: usize,
     /// What is being compared, by address.
     open: HashSet<(usize, usize)>,
-    proved: HashMap<(usize, usize), bool>,
-    patterns: HashMap<&'a str, Option<Schema>>,
+    prover: SchemaProver<'a>,
     changes: Vec<Change>,
 }
 
@@ -71,13 +81,11 @@ impl<'a> Walk<'a> {
             old,
             new,
             output,
-            silent: false,
-            failed: false,
+            proof: ProofState::Missing,
             exhausted: false,
             left: left.min(MAX_STEPS),
             open: HashSet::new(),
-            proved: HashMap::new(),
-            patterns: HashMap::new(),
+            prover: SchemaProver::new(left),
             changes: Vec::new(),
         }
     }
@@ -87,33 +95,55 @@ impl<'a> Walk<'a> {
         if self.old == self.new {
             return (Vec::new(), 0);
         }
-        let before = self.left;
+        let before = (self.left, self.prover.left());
         let place = Place::Root(pointer);
         self.compare(self.old, self.new, &place);
-        if self.exhausted {
+        let is_major = |changes: &[Change]| changes.iter().any(|it| it.class == Class::Major);
+        if self.exhausted || is_major(&self.changes) && self.prover.is_exhausted() {
             self.changes.push(change(Class::Major, &place, "is too much to compare".to_owned()));
         }
-        let major = self.changes.iter().any(|change| change.class == Class::Major);
-        if self.output && !major && !self.alike(self.old, self.new) {
-            self.changes.push(change(Class::Major, &place, "the output changed".to_owned()));
+        let defaults = defaults::changes(self.old, self.new, self.output, pointer);
+        if !is_major(&self.changes) {
+            self.classify_whole(&place);
         }
-        if self.changes.iter().all(|change| change.class == Class::Patch) {
-            self.rest_is_the_same(&place);
+        self.changes.extend(defaults);
+        if self.changes.is_empty() {
+            let text = "is written differently, and means the same";
+            self.changes.push(change(Class::Patch, &place, text.to_owned()));
         }
-        (self.changes, before - self.left)
+        (self.changes, before.0 - self.left + before.1 - self.prover.left())
     }
 
-    /// Makes sure that nothing but words changed, if nothing else was told.
-    fn rest_is_the_same(&mut self, place: &Place<'_>) {
-        let same = self.alike(self.old, self.new) || self.proves_back(self.new, self.old);
-        let told = if !same {
-            (Class::Minor, "accepts what it did, and perhaps more")
-        } else if self.changes.is_empty() {
-            (Class::Patch, "is written differently, and means the same")
-        } else {
+    /// Proves of the whole that a change that is not major is none, or that an output became no wider.
+    fn classify_whole(&mut self, place: &Place<'_>) {
+        let is_alike = self.alike(self.old, self.new);
+        if self.output && !is_alike && !self.proves_back(self.new, self.old) {
+            self.changes.push(change(Class::Major, place, "the output changed".to_owned()));
             return;
-        };
-        self.changes.push(change(told.0, place, told.1.to_owned()));
+        }
+        let is_equal = is_alike
+            || match self.output {
+                true => self.proves(self.old, self.new),
+                false => self.proves_back(self.new, self.old),
+            };
+        if is_equal && (is_alike || self.names_the_same(self.old, self.new)) {
+            for change in &mut self.changes {
+                change.class = Class::Patch;
+            }
+        } else if self.changes.iter().all(|change| change.class == Class::Patch) {
+            let text = match self.output {
+                true => "gives nothing that it did not, and perhaps less",
+                false => "accepts what it did, and perhaps more",
+            };
+            self.changes.push(change(Class::Minor, place, text.to_owned()));
+        }
+    }
+
+    /// Returns whether two schemas name the same members. What they accept may be the same although they do not.
+    fn names_the_same(&self, old: &'a Value, new: &'a Value) -> bool {
+        let named = |root, schema| SchemaIndex::of(root, schema, "").map(|index| index.named);
+        let (was, is) = (named(self.old, old), named(self.new, new));
+        was.is_some() && was == is
     }
 
     /// Says whether two schemas are the same but for what describes.
@@ -132,20 +162,38 @@ impl<'a> Walk<'a> {
         if self.output { "output" } else { "input" }
     }
 
-    /// Tells a change; of an output, none is minor.
+    /// Returns whether it is proved that the pair being compared is compatible.
+    pub(super) fn is_proved(&self) -> bool {
+        self.proof != ProofState::Missing
+    }
+
+    /// Tells a change. Of an output, a minor one is major; what is proved to be compatible is minor at most.
     pub(super) fn tell(&mut self, class: Class, place: &Place<'_>, text: impl FnOnce() -> String) {
-        let class = if self.output && class == Class::Minor { Class::Major } else { class };
+        let class = match (self.proof, class) {
+            (_, Class::Patch) => Class::Patch,
+            (ProofState::Missing, _) if self.output => Class::Major,
+            (ProofState::Missing, class) => class,
+            _ => Class::Minor,
+        };
         self.tell_as(class, place, text);
+    }
+
+    /// Tells that a member or an item is new or gone. Of an output, that is its structure, and major.
+    pub(super) fn tell_structure(
+        &mut self,
+        class: Class,
+        place: &Place<'_>,
+        text: impl FnOnce() -> String,
+    ) {
+        if self.output && self.proof != ProofState::SameMembers {
+            self.tell_as(Class::Major, place, text);
+        } else {
+            self.tell(class, place, text);
+        }
     }
 
     /// Tells a change as it is.
     fn tell_as(&mut self, class: Class, place: &Place<'_>, text: impl FnOnce() -> String) {
-        if class == Class::Major {
-            self.failed = true;
-        }
-        if self.silent {
-            return;
-        }
         if self.changes.len() >= MAX_CHANGES {
             self.exhausted = true;
             return;
@@ -153,30 +201,22 @@ impl<'a> Walk<'a> {
         self.changes.push(change(class, place, text()));
     }
 
-    /// Says whether the newer schema accepts what the older one does, and tells nothing.
+    /// Returns whether the newer schema is proved to accept what the older one does.
     pub(super) fn proves(&mut self, old: &'a Value, new: &'a Value) -> bool {
-        let pair = addresses(old, new);
-        if let Some(proved) = self.proved.get(&pair) {
-            return *proved;
-        }
-        let silent = std::mem::replace(&mut self.silent, true);
-        let failed = std::mem::replace(&mut self.failed, false);
-        // Of an output, too, it is the question whether everything is accepted.
-        let output = std::mem::replace(&mut self.output, false);
-        self.compare(old, new, &Place::Root(""));
-        self.output = output;
-        self.silent = silent;
-        let proved = !std::mem::replace(&mut self.failed, failed);
-        self.proved.insert(pair, proved);
-        proved
+        let (was, is) = (self.old, self.new);
+        self.prover.proves(
+            LocatedSchema { root: was, schema: old },
+            LocatedSchema { root: is, schema: new },
+        )
     }
 
-    /// Says whether the older schema accepts what the newer one does.
+    /// Returns whether the older schema is proved to accept what the newer one does.
     pub(super) fn proves_back(&mut self, new: &'a Value, old: &'a Value) -> bool {
-        std::mem::swap(&mut self.old, &mut self.new);
-        let proved = self.proves(new, old);
-        std::mem::swap(&mut self.old, &mut self.new);
-        proved
+        let (was, is) = (self.old, self.new);
+        self.prover.proves(
+            LocatedSchema { root: is, schema: new },
+            LocatedSchema { root: was, schema: old },
+        )
     }
 
     /// Says whether a schema of the newer document accepts everything.
@@ -189,38 +229,54 @@ impl<'a> Walk<'a> {
         takes_all(self.old, old)
     }
 
-    /// Says whether a name matches a pattern, as the validator would; none if it cannot say.
+    /// Returns whether a name matches a pattern, as the validator decides; none if that is unknown.
     pub(super) fn matches(&mut self, pattern: &'a str, name: &str) -> Option<bool> {
-        // Compiling is what takes long, so that it counts for many steps.
-        if !self.step(if self.patterns.contains_key(pattern) { 1 } else { 200 }) {
-            return None;
-        }
-        let compiled = self
-            .patterns
-            .entry(pattern)
-            .or_insert_with(|| Schema::read(&serde_json::json!({ "pattern": pattern })).ok());
-        compiled.as_ref().map(|schema| schema.check(&name.into()).is_ok())
+        self.prover.matches(pattern, name)
     }
 
     /// Tells everything by which the newer schema refuses what the older one accepted, or accepts more.
     pub(super) fn compare(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {
         if !self.step(1) {
-            self.failed = true;
-            return;
-        }
-        // Nothing more can come of a proof that failed.
-        if self.silent && self.failed {
             return;
         }
         let pair = addresses(old, new);
         if self.open.insert(pair) {
-            self.follow(old, new, place);
+            self.compare_pair(old, new, place);
             self.open.remove(&pair);
         } else if !self.alike(old, new) {
             self.tell(Class::Major, place, || {
                 "refers back to itself, and cannot be compared".to_owned()
             });
         }
+    }
+
+    /// Compares a pair of schemas; if a change of it is major, once more with a proof about the whole pair.
+    fn compare_pair(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {
+        let before = self.changes.len();
+        self.follow(old, new, place);
+        let mut found = self.changes.iter().skip(before);
+        if self.is_proved() || found.all(|change| change.class != Class::Major) {
+            return;
+        }
+        let proof = self.prove_pair(old, new);
+        if proof != ProofState::Missing {
+            self.changes.truncate(before);
+            self.proof = proof;
+            self.follow(old, new, place);
+            self.proof = ProofState::Missing;
+        }
+    }
+
+    fn prove_pair(&mut self, old: &'a Value, new: &'a Value) -> ProofState {
+        let is_compatible = |walk: &mut Self| match walk.output {
+            true => walk.proves_back(new, old),
+            false => walk.proves(old, new),
+        };
+        if !is_compatible(self) {
+            return ProofState::Missing;
+        }
+        let is_alike = self.output && self.names_the_same(old, new);
+        if is_alike { ProofState::SameMembers } else { ProofState::Compatible }
     }
 
     fn follow(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {
@@ -270,7 +326,7 @@ impl<'a> Walk<'a> {
         let looks_around = ["unevaluatedProperties", "unevaluatedItems"]
             .iter()
             .find(|keyword| is.get(keyword).is_some_and(|schema| !self.takes_all(schema)));
-        if let Some(keyword) = looks_around {
+        if let (Some(keyword), false) = (looks_around, self.is_proved()) {
             // It depends on everything that stands beside it, so that nothing of that may change.
             if !self.alike(old, new) {
                 self.tell(Class::Major, place, || {
@@ -283,6 +339,12 @@ impl<'a> Walk<'a> {
             return;
         }
         let both = Both { old: was, new: is, whole: old };
+        for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+            let (was, is) = both.get(keyword);
+            if was != is {
+                self.keyword(Class::Minor, place, keyword, (was, is));
+            }
+        }
         self.values(&both, place);
         self.bounds(&both, place);
         self.members(&both, place);
@@ -292,18 +354,15 @@ impl<'a> Walk<'a> {
     }
 
     fn annotations(&mut self, old: &'a Value, new: &'a Value, place: &Place<'_>) {
-        let (Some(old), Some(new), false) = (keywords(old), keywords(new), self.silent) else {
-            return;
-        };
+        let (Some(old), Some(new)) = (keywords(old), keywords(new)) else { return };
         let gone = old.iter().filter(|(keyword, _)| !new.contains_key(keyword));
         let gone = gone.map(|(keyword, value)| (keyword, Some(value), None));
         let there = new.iter().map(|(keyword, value)| (keyword, old.get(keyword), Some(value)));
         for (keyword, was, is) in there.chain(gone) {
-            if !is_annotation(keyword) || was == is {
-                continue;
+            // Defaults are compared by the inputs that they are for.
+            if is_annotation(keyword) && keyword != "default" && was != is {
+                self.tell_as(Class::Patch, place, || worded(keyword, was, is));
             }
-            let class = if keyword == "default" { Class::Minor } else { Class::Patch };
-            self.tell_as(class, place, || worded(keyword, was, is));
         }
     }
 
@@ -360,7 +419,8 @@ fn end<'a>(root: &'a Value, schema: &'a Value) -> Option<End<'a>> {
     None
 }
 
-fn takes_all(root: &Value, schema: &Value) -> bool {
+/// Returns whether a schema accepts every value.
+pub(super) fn takes_all(root: &Value, schema: &Value) -> bool {
     match end(root, schema).map(|end| end.schema) {
         Some(Value::Bool(truth)) => *truth,
         Some(Value::Object(keywords)) => keywords.keys().all(asks_nothing),

@@ -100,7 +100,7 @@ fn broken() -> Vec<(&'static str, serde_json::Value, &'static str, u8)> {
         ),
         (
             "output_schema_incompatible",
-            with(remote(), "/output_schema/required", json!([])),
+            with(remote(), "/output_schema/required", json!(["guaranteed"])),
             "/output_schema",
             6,
         ),
