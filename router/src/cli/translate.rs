@@ -170,6 +170,7 @@ fn show(output: &mut Output, format: Form, rendered: &Object) -> std::io::Result
     tell(&format!("sha256:  {}", text(&["sha256"])));
     tell(&format!("of:      {}", text(&["canonical_sha256"])));
     tell(&format!("table:   {}", text(&["table"])));
+    tell(&format!("binding: {}", text(&["binding_sha256"])));
     tell(&format!("goes to: POST {}", text(&["endpoint", "path"])));
     output.text(rendered.get("payload").and_then(Value::as_str).unwrap_or_default())
 }
