@@ -379,8 +379,8 @@ extended = {
         {"tool_choice": "any", "disable_parallel_tool_use": False},
         {"max_tokens": 4096, "thinking": "enabled", "thinking_budget_tokens": 1024, "thinking_display": "omitted"},
         {"thinking": "adaptive", "thinking_display": "summarized"},
-        {"thinking": "disabled"},
     ]
+    + words("thinking", "disabled", "between_tools")
     + words("tool_choice", "auto", "none")
     + words("effort", "low", "medium", "high", "xhigh", "max"),
     "gemini": [

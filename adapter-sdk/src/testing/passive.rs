@@ -126,7 +126,7 @@ impl<'a, A: Adapter> Kit<'a, A> {
             let (messages, tools) = inverse(&payload);
             let mut document = parsed(document);
             if document["messages"] != messages {
-                document = self.unlisted(&document);
+                document = self.without_single_lists(&document);
             }
             assert_eq!(messages, document["messages"], "messages are not one to one");
             assert_eq!(tools, document["tools"], "tools are not one to one");
@@ -143,7 +143,7 @@ impl<'a, A: Adapter> Kit<'a, A> {
         let mut payloads: BTreeMap<String, String> = BTreeMap::new();
         for text in self.documents.iter().flat_map(|document| variants(document)) {
             let Ok(output) = self.render(&text) else { continue };
-            let document = self.unlisted(&parsed(&text));
+            let document = self.without_single_lists(&parsed(&text));
             let said = jcs(&serde_json::json!([document["messages"], document["tools"]]));
             let payload = output["payload"].as_str().unwrap_or_default().to_owned();
             if let Some(other) = payloads.insert(payload.clone(), said.clone()) {
@@ -239,7 +239,7 @@ impl<'a, A: Adapter> Kit<'a, A> {
     }
 
     /// Returns a document with a text for each list of one text that the translator writes like the text.
-    fn unlisted(&self, document: &Value) -> Value {
+    fn without_single_lists(&self, document: &Value) -> Value {
         let payload = |document: &Value| {
             self.render(&jcs(document)).ok().map(|output| output["payload"].clone())
         };

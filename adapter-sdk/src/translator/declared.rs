@@ -1,7 +1,7 @@
 //! What a translator declares, as JSON: with every output, and for `inspect`.
 
 use nexus_router_translate::{
-    Field, NameRule, POLICY_VERSION, Relation, Setting, Table, Translator,
+    Field, NameRule, POLICY_VERSION, Setting, SettingRelation, Table, Translator,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) fn passive(translator: &Translator) -> Passive {
         "binding": binding(translator),
         "binding_sha256": translator.binding_sha256(),
         "settings": settings(target.binding),
-        "relations": target.relations.iter().copied().map(Relation::describe).collect::<Vec<_>>(),
+        "relations": target.relations.iter().copied().map(SettingRelation::describe).collect::<Vec<_>>(),
         "unmapped": target.unmapped,
         "in_force": translator.table().id,
         "tables": tables,

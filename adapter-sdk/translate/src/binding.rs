@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::refusal::{Refusal, rule};
-use crate::relation::Relation;
+use crate::relation::SettingRelation;
 use crate::text::{number, push_escaped};
 use crate::writer::Writer;
 
@@ -143,7 +143,7 @@ impl Binding {
     /// The first that is unknown, wrong, missing or in conflict with another.
     pub(crate) fn new(
         fields: &[Field],
-        relations: &[Relation],
+        relations: &[SettingRelation],
         settings: impl IntoIterator<Item = (impl Into<String>, Setting)>,
     ) -> Result<Self, Refusal> {
         let settings: BTreeMap<String, Setting> =

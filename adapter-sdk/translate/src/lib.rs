@@ -47,7 +47,7 @@ pub use content::{Content, Item, Message, Role};
 pub use document::{Document, FACET_VERSION, POLICY_VERSION};
 pub use name::{Letters, NameRule};
 pub use refusal::{CODES, RULES, Refusal, Rule, rule};
-pub use relation::{Condition, Relation};
+pub use relation::{SettingCondition, SettingRelation};
 pub use scan::{MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 pub use table::{Empty, Form, Strict, Table, TextRule, Vocabulary};
 pub use tape::{Kind, Tape, Value};

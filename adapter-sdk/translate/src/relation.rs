@@ -9,25 +9,25 @@ use crate::refusal::{Refusal, rule};
 
 /// A rule about several settings of one binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum SettingRelation {
     /// At most one of the two is given.
     Excludes(&'static str, &'static str),
     /// What fulfils the condition needs another setting that fulfils one of these.
-    Needs(Condition, &'static [Condition]),
+    Needs(SettingCondition, &'static [SettingCondition]),
     /// The first number is less than the second.
     Below(&'static str, &'static str),
 }
 
 /// A setting that is given, and has one of these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct SettingCondition {
     /// The setting.
     pub setting: &'static str,
     /// The values; any, if there are none.
     pub values: &'static [&'static str],
 }
 
-impl Condition {
+impl SettingCondition {
     /// Returns the condition that a setting is given.
     #[must_use]
     pub const fn given(setting: &'static str) -> Self {
@@ -58,7 +58,7 @@ impl Condition {
     }
 }
 
-impl Relation {
+impl SettingRelation {
     /// Refuses a binding that breaks the rule.
     pub(crate) fn check(self, binding: &Binding) -> Result<(), Refusal> {
         let invalid =
@@ -70,9 +70,7 @@ impl Relation {
             Self::Needs(condition, others)
                 if condition.holds(binding) && !others.iter().any(|other| other.holds(binding)) =>
             {
-                let others: Vec<String> = others.iter().map(|other| other.describe()).collect();
-                let why = format!("{} needs {}", condition.describe(), others.join(" or "));
-                invalid(condition.setting, why)
+                invalid(condition.setting, self.describe())
             }
             Self::Below(less, more) => {
                 let value = |name| binding.get(name).and_then(whole);

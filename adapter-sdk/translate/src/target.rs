@@ -22,7 +22,7 @@ pub use openai_responses::OPENAI_RESPONSES;
 use crate::binding::{Binding, Field};
 use crate::content::{Content, Item, Message, Role};
 use crate::document::Document;
-use crate::relation::Relation;
+use crate::relation::SettingRelation;
 use crate::table::{Empty, Table};
 use crate::writer::Writer;
 
@@ -38,7 +38,7 @@ pub struct Target {
     /// The settings; `api_version` chooses the table.
     pub binding: &'static [Field],
     /// What these settings demand of each other.
-    pub relations: &'static [Relation],
+    pub relations: &'static [SettingRelation],
     /// Members of documents that have no place in payloads, as JSON pointers.
     pub unmapped: &'static [&'static str],
     /// Where payloads go.

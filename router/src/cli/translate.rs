@@ -48,8 +48,8 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
     let config = read_object("--config", &arguments.config)?;
     let mut output = Output::new(environment);
     let bytes = match read_document(&arguments.file)? {
-        Document::Whole(bytes) => bytes,
-        Document::TooLarge(size) => {
+        DocumentInput::Whole(bytes) => bytes,
+        DocumentInput::TooLarge(size) => {
             return refuse(&mut output, arguments, &too_large(size));
         }
     };
@@ -67,24 +67,24 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
 }
 
 /// What was read of a document.
-enum Document {
+enum DocumentInput {
     /// All of it.
     Whole(Vec<u8>),
     /// Nothing, since it is too large: its size, if that is known.
     TooLarge(Option<u64>),
 }
 
-fn read_document(path: &Path) -> Result<Document, Error> {
+fn read_document(path: &Path) -> Result<DocumentInput, Error> {
     let shown = path.display();
     let bytes = files::read_named(path, MAX_BYTES)
         .map_err(|error| Error::usage(format!("cannot read {shown}: {error}"), "check the path"))?;
     if bytes.len() <= MAX_BYTES {
-        return Ok(Document::Whole(bytes));
+        return Ok(DocumentInput::Whole(bytes));
     }
     // Reading ends behind the limit, so the size is that of the file; a pipe has none.
     let size = std::fs::metadata(path).ok().filter(|it| it.is_file() && path.as_os_str() != "-");
     let size = size.map(|metadata| metadata.len()).filter(|size| *size > MAX_BYTES as u64);
-    Ok(Document::TooLarge(size))
+    Ok(DocumentInput::TooLarge(size))
 }
 
 /// Calls the library of a translator in a confined child.

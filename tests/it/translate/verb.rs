@@ -167,6 +167,14 @@ fn size_of_too_large_documents_is_told() {
             assert_eq!(message(target), told);
         }
     }
+    // What comes through a pipe is not read to its end.
+    let config = binding("openai").to_string();
+    let large = std::fs::File::open(world.path("canonical.json")).unwrap();
+    let words = ["translate", "openai", "-", "--config", &config];
+    let run = world.run_with(&words, |command| command.stdin(large));
+    assert_eq!(run.code(), 1);
+    let told = "it has more than 8388608 bytes; the limit is 8388608";
+    assert!(run.stderr().contains(told), "{}", run.stderr());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Endpoint, METADATA, Target, each_text, is_system, list, writes_tools
 use crate::binding::{Binding, Field, SettingKind};
 use crate::document::{Document, FACET_VERSION};
 use crate::name::{Letters, NameRule};
-use crate::relation::{Condition, Relation};
+use crate::relation::{SettingCondition, SettingRelation};
 use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
@@ -54,8 +54,8 @@ pub const ANTHROPIC: &Target = &Target {
         top_k(0),
         optional(
             "thinking",
-            SettingKind::Word(&["adaptive", "disabled", "enabled"]),
-            "whether the model thinks: adaptive, disabled or enabled; not written if not given",
+            SettingKind::Word(&["adaptive", "between_tools", "disabled", "enabled"]),
+            "whether the model thinks: adaptive, between_tools, disabled or enabled; not written if not given",
         ),
         optional(
             "thinking_budget_tokens",
@@ -75,26 +75,26 @@ pub const ANTHROPIC: &Target = &Target {
     ],
     relations: &[
         ONE_TOOL_CHOICE,
-        Relation::Needs(
-            Condition::given("disable_parallel_tool_use"),
+        SettingRelation::Needs(
+            SettingCondition::given("disable_parallel_tool_use"),
             &[
-                Condition::one_of("tool_choice", &["any", "auto"]),
-                Condition::given("tool_choice_name"),
+                SettingCondition::one_of("tool_choice", &["any", "auto"]),
+                SettingCondition::given("tool_choice_name"),
             ],
         ),
-        Relation::Needs(
-            Condition::one_of("thinking", &["enabled"]),
-            &[Condition::given("thinking_budget_tokens")],
+        SettingRelation::Needs(
+            SettingCondition::one_of("thinking", &["enabled"]),
+            &[SettingCondition::given("thinking_budget_tokens")],
         ),
-        Relation::Needs(
-            Condition::given("thinking_budget_tokens"),
-            &[Condition::one_of("thinking", &["enabled"])],
+        SettingRelation::Needs(
+            SettingCondition::given("thinking_budget_tokens"),
+            &[SettingCondition::one_of("thinking", &["enabled"])],
         ),
-        Relation::Needs(
-            Condition::given("thinking_display"),
-            &[Condition::one_of("thinking", &["adaptive", "enabled"])],
+        SettingRelation::Needs(
+            SettingCondition::given("thinking_display"),
+            &[SettingCondition::one_of("thinking", &["adaptive", "enabled"])],
         ),
-        Relation::Below("thinking_budget_tokens", "max_tokens"),
+        SettingRelation::Below("thinking_budget_tokens", "max_tokens"),
     ],
     unmapped: METADATA,
     endpoint: |binding| Endpoint {

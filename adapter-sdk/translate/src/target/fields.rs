@@ -1,7 +1,7 @@
 //! Settings that several targets have, and what their names and values are.
 
 use crate::binding::{Field, SettingKind};
-use crate::relation::Relation;
+use crate::relation::SettingRelation;
 
 /// The setting that chooses the table; it says which versions there are.
 pub(super) const fn api_version(meaning: &'static str) -> Field {
@@ -144,7 +144,8 @@ pub(super) const PARALLEL_TOOL_CALLS: Field = optional(
 );
 
 /// Either which kind of tool, or which tool.
-pub(super) const ONE_TOOL_CHOICE: Relation = Relation::Excludes("tool_choice", "tool_choice_name");
+pub(super) const ONE_TOOL_CHOICE: SettingRelation =
+    SettingRelation::Excludes("tool_choice", "tool_choice_name");
 
 /// The settings that every provider with a choice takes only beside tools.
 pub(super) const TOOL_CHOICES: &[&str] = &["tool_choice", "tool_choice_name"];

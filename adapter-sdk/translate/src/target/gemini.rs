@@ -11,7 +11,7 @@ use crate::binding::{Binding, Field, SettingKind};
 use crate::content::Role;
 use crate::document::{Document, FACET_VERSION};
 use crate::name::{Letters, NameRule};
-use crate::relation::Relation;
+use crate::relation::SettingRelation;
 use crate::table::{Empty, Form, Strict, Table, TextRule};
 use crate::writer::Writer;
 
@@ -61,7 +61,7 @@ pub const GEMINI: &Target = &Target {
             "whether the answer has the thoughts; not written if not given",
         ),
     ],
-    relations: &[ONE_TOOL_CHOICE, Relation::Excludes("thinking_budget", "thinking_level")],
+    relations: &[ONE_TOOL_CHOICE, SettingRelation::Excludes("thinking_budget", "thinking_level")],
     unmapped: METADATA,
     endpoint: |binding| {
         let text = |name| binding.text(name).unwrap_or_default();

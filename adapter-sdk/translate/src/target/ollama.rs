@@ -8,7 +8,7 @@ use super::{Endpoint, METADATA, Target, same_messages, same_tools, writes_tools}
 use crate::binding::{Binding, Field, SettingKind};
 use crate::document::{Document, FACET_VERSION};
 use crate::name::NameRule;
-use crate::relation::Relation;
+use crate::relation::SettingRelation;
 use crate::table::{Empty, Form, Strict, Table, TextRule, Vocabulary};
 use crate::writer::Writer;
 
@@ -72,7 +72,7 @@ pub const OLLAMA: &Target = &Target {
             "the effort of thinking: low, medium or high, written as think; not written if not given",
         ),
     ],
-    relations: &[Relation::Excludes("think", "think_level")],
+    relations: &[SettingRelation::Excludes("think", "think_level")],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/api/chat"),
     write,
