@@ -1,6 +1,6 @@
 //! Translators as adapters: canonical documents in, payloads of a provider out, nothing else.
 //!
-//! A seventh translator is a [`Target`] and these lines:
+//! Another translator is a [`Target`] and these lines:
 //!
 //! ```
 //! use nexus_router_sdk::translate::{Target, target};
@@ -55,8 +55,10 @@ pub const fn config_keys<const N: usize>(fields: &'static [Field]) -> [ConfigKey
     while i < N {
         let Field { name, kind, required, meaning } = fields[i];
         let value_type = match kind {
-            SettingKind::Text | SettingKind::Name => ValueType::String,
-            SettingKind::Limit => ValueType::Number,
+            SettingKind::Text | SettingKind::Name | SettingKind::Word(_) => ValueType::String,
+            SettingKind::Limit | SettingKind::Whole { .. } | SettingKind::Decimal { .. } => {
+                ValueType::Number
+            }
             SettingKind::Flag => ValueType::Boolean,
         };
         keys[i] = if required {
@@ -104,17 +106,14 @@ impl Translating {
         Ok(Self { adapter_id: adapter_id.unwrap_or(target.id).to_owned(), translator, about })
     }
 
-    fn render(&self, mut args: Object) -> Result<Object, AdapterError> {
-        let document = match args.remove("document") {
-            Some(Value::String(document)) if args.is_empty() => document,
-            _ => {
-                let message = "args must be {\"document\": TEXT}, the text of a canonical document";
-                return Err(AdapterError::operational(code::INVALID_ARGUMENT, message));
-            }
-        };
+    /// Renders a document: the output of `translate.render`, without a host.
+    ///
+    /// # Errors
+    /// The rule that the document breaks, as the error of a call.
+    pub fn render_document(&self, document: &[u8]) -> Result<Object, AdapterError> {
         let Rendered { payload, sha256, canonical_sha256 } = self
             .translator
-            .render(document.as_bytes())
+            .render(document)
             .map_err(|refusal| refused(self.translator.target().id, &refusal))?;
         let mut output = Object::with_capacity(self.about.len() + 3);
         output.insert("payload".to_owned(), payload.into());
@@ -122,6 +121,18 @@ impl Translating {
         output.insert("canonical_sha256".to_owned(), canonical_sha256.into());
         output.extend(self.about.iter().map(|(name, value)| (name.clone(), value.clone())));
         Ok(output)
+    }
+
+    fn render(&self, mut args: Object) -> Result<Object, AdapterError> {
+        match args.remove("document") {
+            Some(Value::String(document)) if args.is_empty() => {
+                self.render_document(document.as_bytes())
+            }
+            _ => {
+                let message = "args must be {\"document\": TEXT}, the text of a canonical document";
+                Err(AdapterError::operational(code::INVALID_ARGUMENT, message))
+            }
+        }
     }
 
     /// The provider's answer becomes the error of this call, and nothing is kept of it.
@@ -238,7 +249,11 @@ fn setting(value: Value) -> Setting {
     match value {
         Value::String(text) => Setting::Text(text),
         Value::Bool(flag) => Setting::Flag(flag),
-        Value::Number(number) => number.as_u64().map_or(Setting::Other, Setting::Number),
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(whole), _) => Setting::Number(whole),
+            (None, Some(decimal)) => Setting::Decimal(decimal),
+            (None, None) => Setting::Other,
+        },
         _ => Setting::Other,
     }
 }
@@ -278,6 +293,8 @@ mod tests {
             assert_eq!(keys[name]["type"], value_type);
             assert_eq!(keys[name]["required"], name != "stream");
         }
+        let types = ["temperature", "thinking_budget_tokens", "effort"].map(|n| &keys[n]["type"]);
+        assert_eq!(types, ["number", "number", "string"]);
         assert_eq!(manifest["kind"], "anthropic");
     }
 

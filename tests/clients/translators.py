@@ -16,12 +16,15 @@ import sys
 import tempfile
 
 import anthropic
+import httpx
 import httpx2
 import ollama._types
 import openai
 import pydantic
 import rfc8785
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming as AnthropicMessages
+from google import genai
+from google.genai import interactions
 from google.genai import types as google
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as OpenAIChat
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming as OpenAIResponses
@@ -90,6 +93,43 @@ responses_type, responses_sent = typed(OpenAIResponses), sent(lambda http, body:
 messages_type, messages_sent = typed(AnthropicMessages), sent(lambda http, body: anthropic_client(http).messages.create(**body))
 
 
+# Members of the server alone, with their types.
+LLAMA_CPP = {
+    "chat_template_kwargs": dict,
+    "min_p": (int, float),
+    "reasoning_format": str,
+    "repeat_last_n": int,
+    "repeat_penalty": (int, float),
+    "top_k": int,
+    "typical_p": (int, float),
+}
+
+text_type = typed(interactions.TextContentParam)
+function_type = typed(interactions.FunctionParam)
+config_type = typed(interactions.GenerationConfigParam)
+
+
+def interactions_sent(payload):
+    """Has Google's client send an interaction into a wall, and returns the request."""
+    seen = []
+
+    def wall(request):
+        seen.append(request)
+        return httpx.Response(400, json={"error": {"message": "a wall", "code": 400}})
+
+    options = google.HttpOptions(httpx_client=httpx.Client(transport=httpx.MockTransport(wall)))
+    client = genai.Client(api_key="none", http_options=options)
+    try:
+        client.interactions.create(**copy.deepcopy(payload))
+    except Exception as error:
+        # The class is private to the client.
+        if type(error).__name__ != "BadRequestError":
+            raise
+    if len(seen) != 1 or json.loads(seen[0].content) != payload:
+        raise Complaint(f"sent as {[request.content for request in seen]}")
+    return seen[0]
+
+
 def judge_chat(payload):
     chat_type(payload)
     assert chat_sent(payload).url.path == "/v1/chat/completions"
@@ -108,7 +148,11 @@ def judge_openai(payload):
 
 
 def judge_llama_cpp(payload):
-    judge_chat(payload)
+    # The server has more members than the client it is compatible with.
+    for name, kind in LLAMA_CPP.items():
+        if name in payload and not isinstance(payload[name], kind):
+            raise Complaint(f"{name} is {payload[name]!r}")
+    judge_chat({name: value for name, value in payload.items() if name not in LLAMA_CPP})
     roles = [message["role"] for message in payload["messages"]]
     if roles[-2:] == ["assistant", "assistant"]:
         raise Complaint("two messages of the assistant at the end")
@@ -120,7 +164,8 @@ def judge_responses(payload):
 
 
 def judge_anthropic(payload):
-    messages_type(payload)
+    # The client of today has no sampling; the version before has.
+    messages_type({name: value for name, value in payload.items() if name not in ("temperature", "top_k", "top_p")})
     request = messages_sent(payload)
     assert request.url.path == "/v1/messages"
     assert request.headers["anthropic-version"] == bindings["anthropic"]["api_version"], request.headers
@@ -133,7 +178,7 @@ def dumped(kind, value):
 
 
 def judge_gemini(payload):
-    if unknown := payload.keys() - {"contents", "systemInstruction", "tools", "generationConfig"}:
+    if unknown := payload.keys() - {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"}:
         raise Complaint(f"unknown {unknown}")
     for content in payload["contents"]:
         dumped(google.Content, content)
@@ -150,6 +195,30 @@ def judge_gemini(payload):
                 raise Complaint("a declaration without a name")
     if "generationConfig" in payload:
         dumped(google.GenerationConfig, payload["generationConfig"])
+    if "toolConfig" in payload:
+        dumped(google.ToolConfig, payload["toolConfig"])
+        if payload["toolConfig"]["functionCallingConfig"]["mode"] not in list(google.FunctionCallingConfigMode):
+            raise Complaint("an unknown mode")
+
+
+def judge_interactions(payload):
+    # The types pass over members and steps that they do not know.
+    if unknown := payload.keys() - interactions.CreateModelInteractionParam.__annotations__.keys():
+        raise Complaint(f"unknown {unknown}")
+    dumped(interactions.CreateModelInteraction, payload)
+    steps = {"user_input": interactions.UserInputStepParam, "model_output": interactions.ModelOutputStepParam}
+    for step in payload["input"]:
+        if unknown := step.keys() - steps[step["type"]].__annotations__.keys():
+            raise Complaint(f"unknown {unknown}")
+        for content in step["content"]:
+            text_type(content)
+    for tool in payload["tools"]:
+        function_type(tool)
+        if not isinstance(tool.get("name"), str):
+            raise Complaint("a function without a name")
+    if "generation_config" in payload:
+        config_type(payload["generation_config"])
+    assert interactions_sent(payload).url.path == f"/{bindings['gemini.interactions']['api_version']}/interactions"
 
 
 def judge_ollama(payload):
@@ -173,6 +242,7 @@ judges = {
     "openai.responses": judge_responses,
     "anthropic": judge_anthropic,
     "gemini": judge_gemini,
+    "gemini.interactions": judge_interactions,
     "ollama": judge_ollama,
     "llama.cpp": judge_llama_cpp,
 }
@@ -194,7 +264,7 @@ def spoiled(target, payload):
         edit(other)
         return name, other
 
-    turns = {"openai.responses": "input", "gemini": "contents"}.get(target, "messages")
+    turns = {"openai.responses": "input", "gemini": "contents", "gemini.interactions": "input"}.get(target, "messages")
     content = "parts" if target == "gemini" else "content"
     yield change("unknown member", lambda p: p.update(temprature=1))
     yield change("messages of a number", lambda p: p.update({turns: 5}))
@@ -203,9 +273,13 @@ def spoiled(target, payload):
         yield change("no messages member", lambda p: p.pop(turns))
         yield change("messages of text", lambda p: p.update({turns: "hello there"}))
     yield change("unknown member of a message", lambda p: p[turns][-1].update(nmae="a"))
-    yield change("unknown role", lambda p: p[turns][-1].update(role="tester"))
+    role = "type" if target == "gemini.interactions" else "role"
+    yield change("unknown role", lambda p: p[turns][-1].update({role: "tester"}))
     yield change("content of a number", lambda p: p[turns][-1].update({content: 5}))
     yield change("content of an unknown part", lambda p: p[turns][-1].update({content: [{"type": "txet", "txet": "a"}]}))
+    if target == "gemini.interactions":
+        yield change("unknown member of the configuration", lambda p: p["generation_config"].update(topP=1))
+        yield change("tool choice of another", lambda p: p["generation_config"].update(tool_choice="required"))
     if target != "gemini":
         yield change("no model", lambda p: p.update(model=5))
     if "system" in payload:
@@ -255,12 +329,12 @@ for target, judge in judges.items():
 assert not sums, sums
 
 
-def ours(target, document):
-    """Has the program translate a document."""
+def ours(target, document, more=()):
+    """Has the program translate a document, with more settings."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         file.write(document)
         file.flush()
-        words = [program, "translate", target, file.name, "--config", json.dumps(bindings[target])]
+        words = [program, "translate", target, file.name, "--config", json.dumps(bindings[target] | dict(more))]
         return subprocess.run(words, capture_output=True, timeout=60, check=False)
 
 
@@ -280,4 +354,67 @@ if program:
             else:
                 assert done.returncode == 1 and b"error[X.nexus." in done.stderr, (target, vector["id"], done)
 
-print(f"{count} payloads pass the types of their providers, {made} are made alike by the program, {spoilt} spoiled ones are found")
+# Every setting for tools, sampling and reasoning, alone or with those that it needs.
+penalties = {"presence_penalty": -2, "frequency_penalty": 2}
+local = {"temperature": 3.5, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "typical_p": 1, "seed": -1} | penalties
+local |= {"repeat_penalty": 1.1, "repeat_last_n": -1}
+efforts = [{"reasoning_effort": effort} for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")]
+named = {"tool_choice_name": "get_current"}
+
+
+def words(name, *values):
+    return [{name: value} for value in values]
+
+
+extended = {
+    "openai": [{"temperature": 0.5, "top_p": 1, "seed": -5} | penalties, named, {"parallel_tool_calls": False}]
+    + words("tool_choice", "auto", "none", "required")
+    + efforts,
+    "openai.responses": [{"temperature": 0.5, "top_p": 1}, named, {"parallel_tool_calls": True}]
+    + words("tool_choice", "auto", "none", "required")
+    + words("reasoning_summary", "auto", "concise", "detailed")
+    + efforts,
+    "anthropic": [
+        named | {"disable_parallel_tool_use": True},
+        {"tool_choice": "any", "disable_parallel_tool_use": False},
+        {"max_tokens": 4096, "thinking": "enabled", "thinking_budget_tokens": 1024, "thinking_display": "omitted"},
+        {"thinking": "adaptive", "thinking_display": "summarized"},
+    ]
+    + words("thinking", "disabled", "between_tools")
+    + words("tool_choice", "auto", "none")
+    + words("effort", "low", "medium", "high", "xhigh", "max"),
+    "gemini": [
+        {"temperature": 0.5, "top_p": 1, "top_k": 40, "seed": -5} | penalties,
+        named,
+        {"thinking_budget": -1, "include_thoughts": True},
+    ]
+    + words("tool_choice", "ANY", "AUTO", "NONE", "VALIDATED")
+    + words("thinking_level", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
+    "gemini.interactions": [
+        {"temperature": 0.5, "top_p": 1, "seed": -5},
+        named,
+        {"store": True, "previous_interaction_id": "v1_a"},
+    ]
+    + words("tool_choice", "any", "auto", "none", "validated")
+    + words("thinking_level", "minimal", "low", "medium", "high")
+    + words("thinking_summaries", "auto", "none"),
+    "ollama": [local, {"think": True}] + words("think_level", "low", "medium", "high"),
+    "llama.cpp": [local, {"parallel_tool_calls": True}, {"enable_thinking": False}]
+    + words("tool_choice", "auto", "none", "required")
+    + words("reasoning_format", "auto", "deepseek", "deepseek-legacy", "none"),
+}
+tried = 0
+if program:
+    for target, judge in judges.items():
+        name = f"t_a01_target_{target.replace('.', '_')}.json"
+        document = (golden / "canonical" / name).read_text(encoding="utf-8")
+        usual = json.loads((golden / "payloads" / target / name).read_bytes())
+        for more in extended[target]:
+            done = ours(target, document, more.items())
+            assert done.returncode == 0, (target, more, done)
+            payload = json.loads(done.stdout)
+            assert rfc8785.dumps(payload) == done.stdout and payload != usual, (target, more)
+            judge(payload)
+            tried += 1
+
+print(f"{count} payloads pass the types of their providers, {made} are made alike by the program, {tried} settings are understood, {spoilt} spoiled ones are found")

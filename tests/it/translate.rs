@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use crate::support::{World, workspace};
 
 /// The targets, and the names of their libraries.
-pub const TARGETS: [(&str, &str); 6] = [
+pub const TARGETS: [(&str, &str); 7] = [
     ("openai", "nexus_router_adapter_openai"),
     ("openai.responses", "nexus_router_adapter_openai_responses"),
     ("anthropic", "nexus_router_adapter_anthropic"),
     ("gemini", "nexus_router_adapter_gemini"),
+    ("gemini.interactions", "nexus_router_adapter_gemini_interactions"),
     ("ollama", "nexus_router_adapter_ollama"),
     ("llama.cpp", "nexus_router_adapter_llama_cpp"),
 ];
@@ -107,6 +108,8 @@ fn inspection_lists_versions_binding_and_tables() {
         assert_eq!(declares["target"], target);
         assert_eq!(declares["canonical_versions"], json!(["2.1.3"]));
         assert_eq!(declares["binding"], binding(target));
+        assert!(declares["settings"]["model"].is_string() && declares["relations"].is_array());
+        assert_eq!(declares["binding_sha256"].as_str().map(str::len), Some(64));
         assert_eq!(declares["unmapped"], json!(["/metadata"]));
         let tables = declares["tables"].as_array().unwrap();
         assert!(tables.iter().any(|table| table["id"] == declares["in_force"]), "{declares}");

@@ -82,8 +82,22 @@ fn decode_metadata(metadata: Value<'_, '_>) -> Result<(), Refusal> {
     one_of(metadata, "mode", &["exec", "pure"], rule::VALUE_UNKNOWN)?;
     if policy_hash.kind() != Kind::Null {
         of_string(policy_hash)?;
+        if !is_policy_hash(policy_hash.inner()) {
+            let why = format!(
+                "it must be null, or sha256: and 64 lower-case hexadecimal digits, and is {}",
+                shown(policy_hash)
+            );
+            return Err(refuse(policy_hash, rule::VALUE_UNKNOWN, &why));
+        }
     }
     one_of(metadata, "profile", &["core", "hypervisor"], rule::VALUE_UNKNOWN)
+}
+
+/// Its form is laid down, unlike that of `document_hash`; whether it is the right one is the compiler's matter.
+fn is_policy_hash(text: &str) -> bool {
+    text.strip_prefix("sha256:").is_some_and(|digits| {
+        digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 fn in_order(messages: &[Message<'_, '_>]) -> Result<(), Refusal> {

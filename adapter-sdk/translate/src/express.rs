@@ -3,22 +3,25 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 
+use crate::binding::Binding;
 use crate::content::{Content, Item, Message, Role};
 use crate::document::{Document, refuse, shown};
 use crate::refusal::{Refusal, rule};
 use crate::schema;
 use crate::table::{Form, Strict, Table, TextRule};
 use crate::tape::{Kind, Value};
+use crate::text;
 use crate::tool::Tool;
 
 /// Refuses a document that the provider cannot express, or would not take.
 pub(crate) fn hold(
     document: &Document<'_, '_>,
     table: &Table,
-    strict: bool,
+    binding: &Binding,
 ) -> Result<(), Refusal> {
     messages(document, table)?;
     let tools = &document.tools;
+    let strict = binding.flag("strict").unwrap_or(false);
     let most = table.most_tools.unwrap_or(u32::MAX);
     if let Some(tool) = tools.get(most as usize) {
         let why = format!("there are {} tools; the provider takes {most}", tools.len());
@@ -33,7 +36,29 @@ pub(crate) fn hold(
             return Err(refuse(tool.name, rule::DUPLICATE_TOOL_NAMES, &why));
         }
     }
-    Ok(())
+    tool_choice(document, table, binding)
+}
+
+/// Refuses a document whose tools are not those that the binding is about.
+fn tool_choice(
+    document: &Document<'_, '_>,
+    table: &Table,
+    binding: &Binding,
+) -> Result<(), Refusal> {
+    let tools = &document.tools;
+    let list = document.root.get("tools").unwrap_or(document.root);
+    let given = table.needs_tools.iter().find(|setting| binding.has_any(&[setting]));
+    if let (Some(setting), true) = (given, tools.is_empty()) {
+        let why = format!("the binding has {setting}, and there are no tools");
+        return Err(refuse(list, rule::SETTING_NEEDS_TOOLS, &why));
+    }
+    match binding.text("tool_choice_name") {
+        Some(name) if !tools.iter().any(|tool| tool.name.chars().eq(name.chars())) => {
+            let why = format!("the binding has tool_choice_name = {}", text::shown(name));
+            Err(refuse(list, rule::CHOSEN_TOOL_MISSING, &why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn messages(document: &Document<'_, '_>, table: &Table) -> Result<(), Refusal> {
@@ -46,6 +71,12 @@ fn messages(document: &Document<'_, '_>, table: &Table) -> Result<(), Refusal> {
     if let Some(message) = messages.get(most as usize) {
         let why = format!("there are {} messages; the provider takes {most}", messages.len());
         return Err(refuse(message.value, rule::TOO_MANY_MESSAGES, &why));
+    }
+    let most = table.most_system.unwrap_or(u32::MAX);
+    // They come first.
+    if let Some(message) = messages.get(most as usize).filter(|it| it.role == Role::System) {
+        let why = format!("the provider takes {most}, and a translator merges nothing");
+        return Err(refuse(message.value, rule::TOO_MANY_SYSTEM_MESSAGES, &why));
     }
     messages.iter().try_for_each(|message| hold_message(*message, table))?;
     // System messages come first, so the last one tells.
@@ -93,21 +124,14 @@ fn hold_message(message: Message<'_, '_>, table: &Table) -> Result<(), Refusal> 
             rule::LIST_CONTENT_NOT_EXPRESSIBLE,
             &format!("the content of {} can only be a text", message.role.name()),
         )),
-        Form::Block => Err(refuse(
+        Form::Block if items > 1 => Err(refuse(
             list,
             rule::SYSTEM_BOUNDARY_LOST,
-            "all system messages become one list, in which its items could not be told from messages",
+            "each system message is one block, so its items could not be told from messages",
         )),
-        Form::TextOrLongList if items == 1 => Err(refuse(
-            list,
-            rule::SINGLE_ITEM_AMBIGUOUS,
-            "the provider writes a text and a list of one text alike",
-        )),
-        Form::TextOrList | Form::TextOrLongList => {
-            message.content.items().try_for_each(|item| match item {
-                Item::Text(text) | Item::Asset(text) => hold_text(text, table.text),
-            })
-        }
+        Form::TextOrList | Form::Block => message.content.items().try_for_each(|item| match item {
+            Item::Text(text) | Item::Asset(text) => hold_text(text, table.text),
+        }),
     }
 }
 

@@ -106,6 +106,8 @@ rules! {
         "write a message";
     TOO_MANY_MESSAGES: "There are more messages than the provider takes.",
         "write fewer";
+    TOO_MANY_SYSTEM_MESSAGES: "There are more system messages than the provider takes.",
+        "write one system message where the document is written; a translator merges nothing";
     NO_NON_SYSTEM_MESSAGE: "There are only system messages, and the provider needs another.",
         "write a user message";
     ENDS_WITH_ASSISTANT: "The last message is the assistant's, and the provider refuses that.",
@@ -114,10 +116,10 @@ rules! {
         "leave some out where the document is written";
     LIST_CONTENT_NOT_EXPRESSIBLE: "A message has a list for its content, and the provider takes only a text there.",
         "write one text";
-    SYSTEM_BOUNDARY_LOST: "A system message has a list for its content, and the provider cannot tell its items from other messages.",
+    SYSTEM_BOUNDARY_LOST: "A system message has a list of several items, and the provider cannot tell its items from other messages.",
         "write one system message per item";
-    SINGLE_ITEM_AMBIGUOUS: "A message has a list of one item, which the provider cannot tell from a text.",
-        "write the text itself";
+    SINGLE_ITEM_AMBIGUOUS: "A message has a list of one item, which the provider writes like a text; no table refuses that any more.",
+        "use the translator of this version, which writes one block";
     EMPTY_CONTENT: "A message has an empty list for its content.",
         "leave the message out where the document is written";
     EMPTY_TEXT: "A text is empty, or nothing but white space, and the provider refuses that.",
@@ -138,6 +140,10 @@ rules! {
         "declare the parameter with a type that the provider knows";
     STRICT_NOT_EXPRESSIBLE: "The binding says strict, and the parameters of a tool are not closed as that needs.",
         "bind strict = false, or close every object and require every property";
+    SETTING_NEEDS_TOOLS: "The binding has a setting about tools, and the document has no tools.",
+        "expose a tool, or use a binding without that setting";
+    CHOSEN_TOOL_MISSING: "The binding names the tool to call, and the document does not have it.",
+        "expose that tool, or name one of the document's tools";
     BINDING_MISSING: "The binding lacks a setting that the provider needs.",
         "configure it; there are no defaults";
     BINDING_INVALID: "A setting of the binding is unknown, of the wrong type, or out of range.",

@@ -19,6 +19,8 @@ pub struct Table {
     pub text: TextRule,
     /// The most messages.
     pub most_messages: Option<u32>,
+    /// The most system messages.
+    pub most_system: Option<u32>,
     /// Whether there must be a message that is not the system's.
     pub needs_turn: bool,
     /// The most messages of the assistant at the end.
@@ -41,6 +43,10 @@ pub struct Table {
     pub vocabulary: Option<Vocabulary>,
     /// What `strict = true` asks of parameters.
     pub strict: Strict,
+    /// Settings of the target that this version of the API refuses.
+    pub refused_settings: &'static [&'static str],
+    /// Settings that the provider takes only beside tools.
+    pub needs_tools: &'static [&'static str],
 }
 
 /// What the content of a message may be.
@@ -48,11 +54,9 @@ pub struct Table {
 pub enum Form {
     /// A text, or a list of at least one item.
     TextOrList,
-    /// A text, or a list of at least two items: the provider has lists only, and a list of one is a text.
-    TextOrLongList,
     /// A text alone.
     Text,
-    /// A text alone, because the messages become items of one list.
+    /// A text, or a list of one item, because each message becomes one block beside those of others.
     Block,
 }
 
@@ -62,9 +66,8 @@ impl Form {
     pub const fn name(self) -> &'static str {
         match self {
             Self::TextOrList => "text, or list of one or more",
-            Self::TextOrLongList => "text, or list of two or more",
             Self::Text => "text",
-            Self::Block => "text, which becomes one block",
+            Self::Block => "text, or list of one, which becomes one block",
         }
     }
 }

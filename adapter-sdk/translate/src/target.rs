@@ -1,7 +1,9 @@
 //! The targets: what each declares, and how each writes a document that its table allows.
 
 mod anthropic;
+mod fields;
 mod gemini;
+mod gemini_interactions;
 mod llama_cpp;
 mod ollama;
 mod openai;
@@ -11,14 +13,16 @@ use alloc::string::String;
 
 pub use anthropic::ANTHROPIC;
 pub use gemini::GEMINI;
+pub use gemini_interactions::GEMINI_INTERACTIONS;
 pub use llama_cpp::LLAMA_CPP;
 pub use ollama::OLLAMA;
 pub use openai::OPENAI;
 pub use openai_responses::OPENAI_RESPONSES;
 
-use crate::binding::{Binding, Field, SettingKind};
-use crate::content::{Content, Item, Message};
+use crate::binding::{Binding, Field};
+use crate::content::{Content, Item, Message, Role};
 use crate::document::Document;
+use crate::relation::SettingRelation;
 use crate::table::{Empty, Table};
 use crate::writer::Writer;
 
@@ -33,6 +37,8 @@ pub struct Target {
     pub tables: &'static [Table],
     /// The settings; `api_version` chooses the table.
     pub binding: &'static [Field],
+    /// What these settings demand of each other.
+    pub relations: &'static [SettingRelation],
     /// Members of documents that have no place in payloads, as JSON pointers.
     pub unmapped: &'static [&'static str],
     /// Where payloads go.
@@ -57,45 +63,17 @@ impl Endpoint {
 }
 
 /// Every target of this crate.
-pub const ALL: &[&Target] = &[OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, OLLAMA, LLAMA_CPP];
+pub const ALL: &[&Target] =
+    &[OPENAI, OPENAI_RESPONSES, ANTHROPIC, GEMINI, GEMINI_INTERACTIONS, OLLAMA, LLAMA_CPP];
+
+/// Returns the target of this id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Target> {
+    ALL.iter().copied().find(|target| target.id == id)
+}
 
 /// Metadata tells where a document comes from. No provider has a place for it, nulls included.
 const METADATA: &[&str] = &["/metadata"];
-
-/// The setting that chooses the table; it says which versions there are.
-const fn api_version(meaning: &'static str) -> Field {
-    Field { name: "api_version", kind: SettingKind::Text, required: true, meaning }
-}
-
-const MODEL: Field = Field {
-    name: "model",
-    kind: SettingKind::Text,
-    required: true,
-    meaning: "the model, as the provider names it",
-};
-
-const STREAM: Field = Field {
-    name: "stream",
-    kind: SettingKind::Flag,
-    required: false,
-    meaning: "whether the answer is streamed; not written if not given, which providers take for false",
-};
-
-const STRICT: Field = Field {
-    name: "strict",
-    kind: SettingKind::Flag,
-    required: false,
-    meaning: "whether the model is held to the parameters of tools; not written if not given",
-};
-
-const fn limit(name: &'static str) -> Field {
-    Field {
-        name,
-        kind: SettingKind::Limit,
-        required: false,
-        meaning: "the most tokens of the answer; not written if not given",
-    }
-}
 
 /// Writes an array of whatever `write` makes of each item.
 fn list<T>(out: &mut Writer, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Writer, T)) {
@@ -119,6 +97,10 @@ fn same_tools(out: &mut Writer, document: &Document<'_, '_>) {
 /// Says whether the list of tools is written.
 fn writes_tools(document: &Document<'_, '_>, table: &Table) -> bool {
     !document.tools.is_empty() || table.no_tools == Empty::Written
+}
+
+const fn is_system(message: &Message<'_, '_>) -> bool {
+    matches!(message.role, Role::System)
 }
 
 /// Calls `write` with each text of a message, as canonical text.

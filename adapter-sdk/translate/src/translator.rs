@@ -5,13 +5,14 @@ use alloc::string::String;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::binding::{Binding, Setting};
+use crate::binding::{Binding, Setting, pointer};
 use crate::document::Document;
 use crate::express;
 use crate::refusal::{Refusal, rule};
 use crate::scan::scan;
 use crate::table::Table;
 use crate::target::{Endpoint, Target};
+use crate::text::shown;
 use crate::writer::Writer;
 
 /// A pure function from canonical documents to payloads.
@@ -42,15 +43,19 @@ impl Translator {
         target: &'static Target,
         settings: impl IntoIterator<Item = (impl Into<String>, Setting)>,
     ) -> Result<Self, Refusal> {
-        let binding = Binding::new(target.binding, settings)?;
+        let binding = Binding::new(target.binding, target.relations, settings)?;
         let version = binding.text("api_version").unwrap_or_default();
         let Some(table) = target.tables.iter().find(|table| table.api_version == version) else {
             let known: alloc::vec::Vec<&str> =
                 target.tables.iter().map(|table| table.api_version).collect();
-            let why = format!("it must be {}, and is {version}", known.join(" or "));
+            let why = format!("it must be {}, and is {}", known.join(" or "), shown(version));
             let pointer = "/api_version".into();
             return Err(Refusal::new(rule::API_VERSION_UNSUPPORTED, pointer, why));
         };
+        if let Some(setting) = table.refused_settings.iter().find(|it| binding.has_any(&[it])) {
+            let why = format!("version {version} of the API refuses it");
+            return Err(Refusal::new(rule::BINDING_INVALID, pointer(setting), why));
+        }
         Ok(Self { target, table, binding })
     }
 
@@ -61,8 +66,7 @@ impl Translator {
     pub fn render(&self, bytes: &[u8]) -> Result<Rendered, Refusal> {
         let tape = scan(bytes)?;
         let document = Document::decode(&tape, self.target.canonical_versions, self.target.id)?;
-        let strict = self.binding.flag("strict").unwrap_or(false);
-        express::hold(&document, self.table, strict)?;
+        express::hold(&document, self.table, &self.binding)?;
         let mut out = Writer::with_room(bytes.len() + 256);
         (self.target.write)(&document, self.table, &self.binding, &mut out);
         let payload = out.finish();
@@ -86,6 +90,12 @@ impl Translator {
     #[must_use]
     pub const fn binding(&self) -> &Binding {
         &self.binding
+    }
+
+    /// Returns the digest of the binding: the SHA-256 of its canonical text.
+    #[must_use]
+    pub fn binding_sha256(&self) -> String {
+        sha256(self.binding.to_canonical().as_bytes())
     }
 
     /// Returns where payloads go.

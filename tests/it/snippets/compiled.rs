@@ -18,6 +18,7 @@ pub const EXAMPLES: &[fn() -> Outcome] = &[
     adapters_readme_md_10,
     adapters_readme_md_11,
     adapters_readme_md_12,
+    adapters_readme_md_13,
     templates_adapter_readme_md_1,
     tests_golden_adapter_docs_md_1,
     tests_golden_adapter_docs_md_2,
@@ -71,12 +72,20 @@ Ok(())
 fn adapters_readme_md_4() -> Outcome {
 use nexus_router::load_adapter;
 
+let config = serde_json::from_str(r#"{"api_version":"<api_version>","model":"<model>","store":false}"#)?;
+let adapter = load_adapter("nexus_router_adapter_gemini_interactions:create_adapter", None, &config)?;
+Ok(())
+}
+
+fn adapters_readme_md_5() -> Outcome {
+use nexus_router::load_adapter;
+
 let config = serde_json::from_str(r#"{"base_url":"<base_url>"}"#)?;
 let adapter = load_adapter("nexus_router_adapter_http:create_adapter", None, &config)?;
 Ok(())
 }
 
-fn adapters_readme_md_5() -> Outcome {
+fn adapters_readme_md_6() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str(r#"{"api_version":"<api_version>","model":"<model>"}"#)?;
@@ -84,7 +93,7 @@ let adapter = load_adapter("nexus_router_adapter_llama_cpp:create_adapter", None
 Ok(())
 }
 
-fn adapters_readme_md_6() -> Outcome {
+fn adapters_readme_md_7() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str("{}")?;
@@ -92,7 +101,7 @@ let adapter = load_adapter("nexus_router_adapter_mcp:create_adapter", None, &con
 Ok(())
 }
 
-fn adapters_readme_md_7() -> Outcome {
+fn adapters_readme_md_8() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str(r#"{"api_version":"<api_version>","model":"<model>","stream":false}"#)?;
@@ -100,7 +109,7 @@ let adapter = load_adapter("nexus_router_adapter_ollama:create_adapter", None, &
 Ok(())
 }
 
-fn adapters_readme_md_8() -> Outcome {
+fn adapters_readme_md_9() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str(r#"{"api_version":"<api_version>","model":"<model>"}"#)?;
@@ -108,7 +117,7 @@ let adapter = load_adapter("nexus_router_adapter_openai:create_adapter", None, &
 Ok(())
 }
 
-fn adapters_readme_md_9() -> Outcome {
+fn adapters_readme_md_10() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str(r#"{"api_version":"<api_version>","model":"<model>","store":false,"strict":false}"#)?;
@@ -116,7 +125,7 @@ let adapter = load_adapter("nexus_router_adapter_openai_responses:create_adapter
 Ok(())
 }
 
-fn adapters_readme_md_10() -> Outcome {
+fn adapters_readme_md_11() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str("{}")?;
@@ -124,7 +133,7 @@ let adapter = load_adapter("nexus_router_adapter_scout:create_adapter", None, &c
 Ok(())
 }
 
-fn adapters_readme_md_11() -> Outcome {
+fn adapters_readme_md_12() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str("{}")?;
@@ -132,7 +141,7 @@ let adapter = load_adapter("nexus_router_adapter_stdout:create_adapter", None, &
 Ok(())
 }
 
-fn adapters_readme_md_12() -> Outcome {
+fn adapters_readme_md_13() -> Outcome {
 use nexus_router::load_adapter;
 
 let config = serde_json::from_str(r#"{"base_cmd":[]}"#)?;

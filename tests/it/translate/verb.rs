@@ -84,7 +84,7 @@ fn refusal_names_the_rule_and_the_place() {
 }
 
 #[test]
-fn document_of_the_largest_size_is_rendered_confined() {
+fn document_of_the_largest_size_is_rendered() {
     let world = World::new();
     let (document, payload) = document_of("llama.cpp");
     let room = 8 * 1024 * 1024 - document.len();
@@ -92,9 +92,119 @@ fn document_of_the_largest_size_is_rendered_confined() {
     let long = "\\\"".repeat(room / 2);
     let (place, with) = ("Weather in Minsk?", format!("Weather in Minsk?{long}"));
     std::fs::write(world.path("canonical.json"), document.replace(place, &with)).unwrap();
-    let run = translate(&world, "llama.cpp", "canonical.json", &[]);
-    assert_eq!(run.code(), 0, "{}", run.stderr());
-    assert!(run.stdout() == payload.replace(place, &with), "the payload is another");
+    for target in ["llama.cpp", "nexus_router_adapter_llama_cpp:create_adapter"] {
+        let config = binding("llama.cpp").to_string();
+        let run = world.run(&["translate", target, "canonical.json", "--config", &config]);
+        assert_eq!(run.code(), 0, "{target}: {}", run.stderr());
+        assert!(
+            run.stdout() == payload.replace(place, &with),
+            "the payload of {target} is another"
+        );
+    }
+}
+
+/// A place that cannot be a directory.
+const UNUSABLE: &str = "/proc/version/cache";
+
+#[test]
+fn program_and_library_render_alike() {
+    let world = World::new();
+    for (target, module) in TARGETS {
+        let (document, _) = document_of(target);
+        let broken = document.replace("\"user\"", "\"tool\"");
+        for text in [&document, &broken] {
+            std::fs::write(world.path("canonical.json"), text).unwrap();
+            let config = binding(target).to_string();
+            let answer = |target: &str| {
+                let words = ["translate", target, "canonical.json", "--config", &config];
+                world.run(&[&words[..], &["--format", "json"]].concat()).stdout()
+            };
+            assert_eq!(answer(target), answer(&format!("{module}:create_adapter")), "{target}");
+        }
+    }
+}
+
+#[test]
+fn no_writable_cache_is_needed() {
+    let world = World::new();
+    let (document, payload) = document_of("openai");
+    std::fs::write(world.path("canonical.json"), document).unwrap();
+    let config = binding("openai").to_string();
+    let variables = [("NEXUS_ROUTER_CACHE_DIR", UNUSABLE)];
+    for target in ["openai", "nexus_router_adapter_openai:create_adapter"] {
+        let words = ["translate", target, "canonical.json", "--config", &config];
+        let run = world.run_with(&words, |command| command.envs(variables));
+        assert_eq!((run.code(), run.stdout()), (0, payload.clone()), "{target}: {}", run.stderr());
+    }
+    // For the own targets nothing else is needed either.
+    let nowhere = [("NEXUS_ROUTER_CACHE_DIR", UNUSABLE), ("TMPDIR", "/proc/version")];
+    let words = ["translate", "openai", "canonical.json", "--config", &config];
+    let run = world.run_with(&words, |command| command.envs(nowhere));
+    assert_eq!((run.code(), run.stdout()), (0, payload), "{}", run.stderr());
+    let words = ["translate", "nexus_router_adapter_openai:create_adapter", "canonical.json"];
+    let run = world
+        .run_with(&[&words[..], &["--config", &config]].concat(), |command| command.envs(nowhere));
+    assert_eq!(run.code(), 2);
+    assert!(run.stderr().contains("CACHE_UNUSABLE"), "{}", run.stderr());
+    assert!(!world.path("cache").exists(), "nothing was cached");
+}
+
+#[test]
+fn size_of_too_large_documents_is_told() {
+    let world = World::new();
+    let message = |target: &str| {
+        let config = binding("openai").to_string();
+        let words = ["translate", target, "canonical.json", "--config", &config];
+        let run = world.run(&[&words[..], &["--format", "json"]].concat());
+        assert_eq!(run.code(), 1, "{}", run.stderr());
+        assert_eq!(run.json()["error"]["code"], "X.nexus.TOO_LARGE");
+        run.json()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    for size in [8 * 1024 * 1024 + 1, 16 * 1024 * 1024, 100_000_000] {
+        std::fs::write(world.path("canonical.json"), vec![b'a'; size]).unwrap();
+        let told = format!("the document: it has {size} bytes; the limit is 8388608");
+        for target in ["openai", "nexus_router_adapter_openai:create_adapter"] {
+            assert_eq!(message(target), told);
+        }
+    }
+    // What comes through a pipe is not read to its end.
+    let config = binding("openai").to_string();
+    let large = std::fs::File::open(world.path("canonical.json")).unwrap();
+    let words = ["translate", "openai", "-", "--config", &config];
+    let run = world.run_with(&words, |command| command.stdin(large));
+    assert_eq!(run.code(), 1);
+    let told = "it has more than 8388608 bytes; the limit is 8388608";
+    assert!(run.stderr().contains(told), "{}", run.stderr());
+}
+
+#[test]
+fn binding_that_is_none_is_told_with_its_setting() {
+    let world = World::new();
+    let (document, _) = document_of("anthropic");
+    std::fs::write(world.path("canonical.json"), document).unwrap();
+    for (name, value, wanted) in [
+        ("temperature", json!(0.5), "/temperature: version 2026-10-21 of the API refuses it"),
+        ("effort", json!("huge"), "/effort: it must be low or medium or high or xhigh or max"),
+        (
+            "thinking",
+            json!("enabled"),
+            "/thinking: thinking = enabled needs thinking_budget_tokens",
+        ),
+        ("nothing", json!(1), "/nothing: this target has no such setting"),
+        ("api_version", json!("v0"), "X.nexus.API_VERSION_UNSUPPORTED"),
+    ] {
+        let mut config = binding("anthropic");
+        config[name] = value;
+        let words = ["translate", "anthropic", "canonical.json", "--config", &config.to_string()];
+        let run = world.run(&words);
+        assert_eq!((run.code(), run.stdout()), (2, String::new()));
+        let told = run.stderr();
+        assert!(told.contains(wanted) && told.contains("not a binding of anthropic"), "{told}");
+        // So does the library, when the adapter is configured.
+        let adapter = "nexus_router_adapter_anthropic:create_adapter";
+        let run = world.run(&["adapter", "validate", adapter, "--config", &config.to_string()]);
+        assert_eq!(run.code(), 1);
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Ollama's own chat: the shape of the canonical form, texts alone, and a small vocabulary of schemas.
 
-use super::{
-    Endpoint, METADATA, MODEL, Target, api_version, limit, same_messages, same_tools, writes_tools,
+use super::fields::{
+    FREQUENCY_PENALTY, MIN_P, MODEL, NARROW_SEED, PRESENCE_PENALTY, REPEAT_LAST_N, REPEAT_PENALTY,
+    TOP_P, TYPICAL_P, api_version, limit, optional, temperature, top_k,
 };
+use super::{Endpoint, METADATA, Target, same_messages, same_tools, writes_tools};
 use crate::binding::{Binding, Field, SettingKind};
 use crate::document::{Document, FACET_VERSION};
 use crate::name::NameRule;
+use crate::relation::SettingRelation;
 use crate::table::{Empty, Form, Strict, Table, TextRule, Vocabulary};
 use crate::writer::Writer;
 
@@ -22,6 +25,7 @@ pub const OLLAMA: &Target = &Target {
         assistant: Form::Text,
         text: TextRule::Any,
         most_messages: None,
+        most_system: None,
         needs_turn: false,
         trailing_assistants: None,
         no_system: Empty::Absent,
@@ -37,6 +41,8 @@ pub const OLLAMA: &Target = &Target {
             property: &["description", "enum", "items", "type"],
         }),
         strict: Strict::None,
+        refused_settings: &[],
+        needs_tools: &[],
     }],
     binding: &[
         api_version("the version of the API, api; it chooses the table of constraints"),
@@ -49,7 +55,24 @@ pub const OLLAMA: &Target = &Target {
             required: true,
             meaning: "whether the answer is streamed",
         },
+        temperature(None, "the randomness of the sampling, 0 or more; not written if not given"),
+        TOP_P,
+        top_k(0),
+        MIN_P,
+        TYPICAL_P,
+        NARROW_SEED,
+        REPEAT_PENALTY,
+        REPEAT_LAST_N,
+        PRESENCE_PENALTY,
+        FREQUENCY_PENALTY,
+        optional("think", SettingKind::Flag, "whether the model thinks; not written if not given"),
+        optional(
+            "think_level",
+            SettingKind::Word(&["low", "medium", "high"]),
+            "the effort of thinking: low, medium or high, written as think; not written if not given",
+        ),
     ],
+    relations: &[SettingRelation::Excludes("think", "think_level")],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/api/chat"),
     write,
@@ -59,13 +82,23 @@ fn write(document: &Document<'_, '_>, table: &Table, binding: &Binding, out: &mu
     out.open('{');
     same_messages(out, document);
     binding.write(out, "model", "model");
-    if binding.settings().any(|(name, _)| name == "num_predict") {
-        out.name("options");
-        out.open('{');
-        binding.write(out, "num_predict", "num_predict");
-        out.close('}');
-    }
+    let options = [
+        "frequency_penalty",
+        "min_p",
+        "num_predict",
+        "presence_penalty",
+        "repeat_last_n",
+        "repeat_penalty",
+        "seed",
+        "temperature",
+        "top_k",
+        "top_p",
+        "typical_p",
+    ];
+    binding.write_object(out, "options", &options.map(|name| (name, name)));
     binding.write(out, "stream", "stream");
+    binding.write(out, "think", "think");
+    binding.write(out, "think_level", "think");
     if writes_tools(document, table) {
         same_tools(out, document);
     }

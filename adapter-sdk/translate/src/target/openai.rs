@@ -1,9 +1,11 @@
 //! OpenAI's chat completions: the shape of the canonical form, with a binding around it.
 
-use super::{
-    Endpoint, METADATA, MODEL, STREAM, STRICT, Target, api_version, limit, list, same_messages,
-    same_tools, writes_tools,
+use super::fields::{
+    FREQUENCY_PENALTY, MODEL, ONE_TOOL_CHOICE, PARALLEL_TOOL_CALLS, PRESENCE_PENALTY,
+    REASONING_EFFORT, STREAM, STRICT, TOOL_CHOICE_NAME, TOP_P, WIDE_SEED, api_version, limit,
+    temperature, tool_choice,
 };
+use super::{Endpoint, METADATA, Target, list, same_messages, same_tools, writes_tools};
 use crate::binding::Binding;
 use crate::document::{Document, FACET_VERSION};
 use crate::name::{Letters, NameRule};
@@ -22,6 +24,7 @@ pub const OPENAI: &Target = &Target {
         assistant: Form::TextOrList,
         text: TextRule::Any,
         most_messages: None,
+        most_system: None,
         needs_turn: false,
         trailing_assistants: None,
         no_system: Empty::Absent,
@@ -34,6 +37,9 @@ pub const OPENAI: &Target = &Target {
         refused_at_root: &["allOf", "anyOf", "enum", "not", "oneOf"],
         vocabulary: None,
         strict: Strict::ClosedAndRequired,
+        refused_settings: &[],
+        // "… is only allowed when 'tools' are specified."
+        needs_tools: &["tool_choice", "tool_choice_name", "parallel_tool_calls"],
     }],
     binding: &[
         api_version("the version of the API, v1; it chooses the table of constraints"),
@@ -41,7 +47,23 @@ pub const OPENAI: &Target = &Target {
         limit("max_completion_tokens"),
         STREAM,
         STRICT,
+        tool_choice(
+            &["auto", "none", "required"],
+            "which tools the model calls: auto, none or required; not written if not given",
+        ),
+        TOOL_CHOICE_NAME,
+        PARALLEL_TOOL_CALLS,
+        temperature(
+            Some(2),
+            "the randomness of the sampling, from 0 to 2; not written if not given",
+        ),
+        TOP_P,
+        WIDE_SEED,
+        PRESENCE_PENALTY,
+        FREQUENCY_PENALTY,
+        REASONING_EFFORT,
     ],
+    relations: &[ONE_TOOL_CHOICE],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/v1/chat/completions"),
     write,
@@ -49,10 +71,32 @@ pub const OPENAI: &Target = &Target {
 
 fn write(document: &Document<'_, '_>, table: &Table, binding: &Binding, out: &mut Writer) {
     out.open('{');
+    binding.write(out, "frequency_penalty", "frequency_penalty");
     binding.write(out, "max_completion_tokens", "max_completion_tokens");
     same_messages(out, document);
-    binding.write(out, "model", "model");
-    binding.write(out, "stream", "stream");
+    for name in [
+        "model",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "seed",
+        "stream",
+        "temperature",
+        "tool_choice",
+    ] {
+        binding.write(out, name, name);
+    }
+    if let Some(name) = binding.text("tool_choice_name") {
+        out.name("tool_choice");
+        out.open('{');
+        out.name("function");
+        out.open('{');
+        out.name("name");
+        out.string(name);
+        out.close('}');
+        out.member("type", "\"function\"");
+        out.close('}');
+    }
     if writes_tools(document, table) {
         if binding.flag("strict").is_some() {
             strict_tools(document, binding, out);
@@ -60,6 +104,7 @@ fn write(document: &Document<'_, '_>, table: &Table, binding: &Binding, out: &mu
             same_tools(out, document);
         }
     }
+    binding.write(out, "top_p", "top_p");
     out.close('}');
 }
 

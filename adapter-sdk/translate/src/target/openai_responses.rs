@@ -1,6 +1,10 @@
 //! OpenAI's responses: a list of items, parts of their own type, and flat tools.
 
-use super::{Endpoint, METADATA, MODEL, STREAM, Target, api_version, limit, list, writes_tools};
+use super::fields::{
+    MODEL, ONE_TOOL_CHOICE, PARALLEL_TOOL_CALLS, REASONING_EFFORT, STREAM, TOOL_CHOICE_NAME,
+    TOOL_CHOICES, TOP_P, api_version, limit, optional, temperature, tool_choice,
+};
+use super::{Endpoint, METADATA, Target, list, writes_tools};
 use crate::binding::{Binding, Field, SettingKind};
 use crate::content::{Content, Item, Message};
 use crate::document::{Document, FACET_VERSION};
@@ -21,6 +25,7 @@ pub const OPENAI_RESPONSES: &Target = &Target {
         assistant: Form::Text,
         text: TextRule::Any,
         most_messages: None,
+        most_system: None,
         needs_turn: false,
         trailing_assistants: None,
         no_system: Empty::Absent,
@@ -32,6 +37,8 @@ pub const OPENAI_RESPONSES: &Target = &Target {
         refused_at_root: &["allOf", "anyOf", "enum", "not", "oneOf"],
         vocabulary: None,
         strict: Strict::ClosedAndRequired,
+        refused_settings: &[],
+        needs_tools: TOOL_CHOICES,
     }],
     binding: &[
         api_version("the version of the API, v1; it chooses the table of constraints"),
@@ -51,7 +58,25 @@ pub const OPENAI_RESPONSES: &Target = &Target {
             required: true,
             meaning: "whether the model is held to the parameters of tools",
         },
+        tool_choice(
+            &["auto", "none", "required"],
+            "which tools the model calls: auto, none or required; not written if not given",
+        ),
+        TOOL_CHOICE_NAME,
+        PARALLEL_TOOL_CALLS,
+        temperature(
+            Some(2),
+            "the randomness of the sampling, from 0 to 2; not written if not given",
+        ),
+        TOP_P,
+        REASONING_EFFORT,
+        optional(
+            "reasoning_summary",
+            SettingKind::Word(&["auto", "concise", "detailed"]),
+            "the summary of the reasoning: auto, concise or detailed; not written if not given",
+        ),
     ],
+    relations: &[ONE_TOOL_CHOICE],
     unmapped: METADATA,
     endpoint: |_| Endpoint::at("/v1/responses"),
     write,
@@ -63,8 +88,20 @@ fn write(document: &Document<'_, '_>, table: &Table, binding: &Binding, out: &mu
     list(out, &document.messages, write_message);
     binding.write(out, "max_output_tokens", "max_output_tokens");
     binding.write(out, "model", "model");
-    binding.write(out, "store", "store");
-    binding.write(out, "stream", "stream");
+    binding.write(out, "parallel_tool_calls", "parallel_tool_calls");
+    let reasoning = [("reasoning_effort", "effort"), ("reasoning_summary", "summary")];
+    binding.write_object(out, "reasoning", &reasoning);
+    for name in ["store", "stream", "temperature", "tool_choice"] {
+        binding.write(out, name, name);
+    }
+    if let Some(name) = binding.text("tool_choice_name") {
+        out.name("tool_choice");
+        out.open('{');
+        out.name("name");
+        out.string(name);
+        out.member("type", "\"function\"");
+        out.close('}');
+    }
     if writes_tools(document, table) {
         out.name("tools");
         list(out, &document.tools, |out, tool| {
@@ -77,6 +114,7 @@ fn write(document: &Document<'_, '_>, table: &Table, binding: &Binding, out: &mu
             out.close('}');
         });
     }
+    binding.write(out, "top_p", "top_p");
     out.close('}');
 }
 

@@ -32,14 +32,32 @@ fn required_settings_have_no_default() {
 #[test]
 fn wrong_settings_are_refused() {
     for target in target::ALL {
-        let unknown = bound(target.id, |binding| binding["temperature"] = json!(1));
-        assert_eq!(unknown.unwrap_err(), "BINDING_INVALID /temperature");
+        let unknown = bound(target.id, |binding| binding["temprature"] = json!(1));
+        assert_eq!(unknown.unwrap_err(), "BINDING_INVALID /temprature");
         for field in target.binding {
             let wrong = match field.kind {
                 SettingKind::Text => vec![json!(""), json!(1), json!(null), json!("a\nb")],
                 SettingKind::Name => vec![json!("../x"), json!("a/b"), json!("a?b"), json!("..")],
                 SettingKind::Limit => {
                     vec![json!(0), json!(-1), json!(1.5), json!("1"), json!(1_u64 << 54)]
+                }
+                SettingKind::Whole { least, most } => {
+                    vec![
+                        json!(least - 1),
+                        json!(most + 1),
+                        json!(1.5),
+                        json!("1"),
+                        json!(null),
+                        json!(1e21),
+                    ]
+                }
+                SettingKind::Decimal { least, most } => {
+                    let more = most.map_or(json!(null), |most| json!(f64::from(most) + 0.001));
+                    vec![json!(f64::from(least) - 0.001), more, json!("1"), json!([1]), json!(true)]
+                }
+                SettingKind::Word(words) => {
+                    let other = words[0].to_uppercase() + "x";
+                    vec![json!(""), json!(other), json!(null), json!(true), json!(words)]
                 }
                 SettingKind::Flag => vec![json!("true"), json!(1), json!(null)],
             };
@@ -60,10 +78,22 @@ fn optional_settings_are_written_only_if_given() {
         for field in target.binding.iter().filter(|field| !field.required) {
             let value = match field.kind {
                 SettingKind::Limit => json!(77),
-                _ => json!(false),
+                SettingKind::Flag => json!(false),
+                // The others have a test of their own: settings.rs.
+                _ => continue,
             };
-            let with = bound(target.id, |binding| binding[field.name] = value.clone()).unwrap();
+            let beside = |binding: &mut Value| {
+                if field.name == "disable_parallel_tool_use" {
+                    binding["tool_choice"] = json!("any");
+                }
+            };
+            let with = bound(target.id, |binding| {
+                beside(binding);
+                binding[field.name] = value.clone();
+            });
+            let with = with.unwrap();
             let without = bound(target.id, |binding| {
+                beside(binding);
                 binding.as_object_mut().unwrap().remove(field.name);
             });
             let document = base(target.id);
@@ -87,6 +117,9 @@ fn endpoint_is_that_of_the_version() {
     let beta =
         of("gemini", |b| *b = json!({"api_version": "v1beta", "model": "m", "stream": true}));
     assert_eq!(beta.path, "/v1beta/models/m:streamGenerateContent");
+    assert_eq!(of("gemini.interactions", |_| ()).path, "/v1/interactions");
+    let beta = of("gemini.interactions", |b| b["api_version"] = json!("v1beta"));
+    assert_eq!(beta.path, "/v1beta/interactions");
     assert_eq!(of("anthropic", |_| ()).headers, [("anthropic-version", "2026-10-21")]);
     let older = of("anthropic", |b| b["api_version"] = json!("2023-06-01"));
     assert_eq!(older.headers, [("anthropic-version", "2023-06-01")]);

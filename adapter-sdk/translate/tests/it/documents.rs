@@ -49,7 +49,6 @@ fn shape_is_closed() {
     all_refuse(set("/metadata", json!(null)), "WRONG_TYPE", "/metadata");
     all_refuse(set("/metadata/budget_units", json!(-1)), "WRONG_TYPE", "/metadata/budget_units");
     all_refuse(set("/metadata/budget_units", json!(1.5)), "WRONG_TYPE", "/metadata/budget_units");
-    all_refuse(set("/metadata/policy_hash", json!(0)), "WRONG_TYPE", "/metadata/policy_hash");
     all_refuse(
         set("/metadata/document_hash", json!(null)),
         "WRONG_TYPE",
@@ -153,19 +152,20 @@ fn expect(change: impl Fn(&mut Value), exceptions: &[(&str, &str)]) {
 fn what_a_provider_cannot_express_is_refused_by_its_table_alone() {
     let name = |name: String| set("/tools/0/function/name", json!(name));
     let refused = "TOOL_NAME_CONSTRAINT";
-    let named =
-        ["openai", "openai.responses", "anthropic", "gemini"].map(|target| (target, refused));
+    let named = ["openai", "openai.responses", "anthropic", "gemini", "gemini.interactions"]
+        .map(|target| (target, refused));
     expect(name("a b".into()), &named);
     expect(name("größe".into()), &named);
     expect(name("a:b".into()), &named[..3]);
-    expect(name("1a".into()), &[("gemini", refused)]);
+    expect(name("1a".into()), &named[3..]);
     expect(name("a".repeat(64)), &[]);
     expect(name("a".repeat(65)), &[("openai", refused)]);
     expect(name("a".repeat(128)), &[("openai", refused)]);
     expect(name("a".repeat(129)), &named);
 
     let text = |text: &'static str| set("/messages/1/content", json!(text));
-    expect(text(""), &[("anthropic", "EMPTY_TEXT"), ("gemini", "EMPTY_TEXT")]);
+    let empty = ["anthropic", "gemini", "gemini.interactions"].map(|it| (it, "EMPTY_TEXT"));
+    expect(text(""), &empty);
     expect(text(" \n\u{a0}\u{3000}"), &[("anthropic", "EMPTY_TEXT")]);
     expect(text("\u{0}"), &[]);
 
@@ -174,31 +174,40 @@ fn what_a_provider_cannot_express_is_refused_by_its_table_alone() {
         Value::Array(items)
     };
     let user = |items: &[&str]| set("/messages/1/content", list(items));
-    let (no_list, one) = ("LIST_CONTENT_NOT_EXPRESSIBLE", "SINGLE_ITEM_AMBIGUOUS");
-    expect(user(&["a"]), &[("ollama", no_list), ("gemini", one)]);
+    let no_list = "LIST_CONTENT_NOT_EXPRESSIBLE";
+    expect(user(&["a"]), &[("ollama", no_list)]);
     expect(user(&["a", "b"]), &[("ollama", no_list)]);
-    let lost = "SYSTEM_BOUNDARY_LOST";
-    for items in [&["a"][..], &["a", "b"]] {
-        let system = set("/messages/0/content", list(items));
-        expect(system, &[("ollama", no_list), ("anthropic", lost), ("gemini", lost)]);
-    }
+    expect(user(&[""]), &[("ollama", no_list), empty[0], empty[1], empty[2]]);
+    let system = |items: &[&str]| set("/messages/0/content", list(items));
+    let lost =
+        ["anthropic", "gemini", "gemini.interactions"].map(|it| (it, "SYSTEM_BOUNDARY_LOST"));
+    // One text item is one block.
+    expect(system(&["a"]), &[("ollama", no_list)]);
+    expect(system(&[""]), &[("ollama", no_list), empty[0], empty[1], empty[2]]);
+    expect(system(&["a", "b"]), &[("ollama", no_list), lost[0], lost[1], lost[2]]);
+    let two_systems = |document: &mut Value| {
+        let system = document["messages"][0].clone();
+        document["messages"].as_array_mut().unwrap().insert(1, system);
+    };
+    expect(two_systems, &[("gemini.interactions", "TOO_MANY_SYSTEM_MESSAGES")]);
     let assistants = |count: usize, content: Value| {
         move |document: &mut Value| {
             let message = json!({"role": "assistant", "content": content});
             document["messages"].as_array_mut().unwrap().extend(vec![message; count]);
         }
     };
-    let last = [("anthropic", "ENDS_WITH_ASSISTANT"), ("gemini", "ENDS_WITH_ASSISTANT")];
+    let last = ["anthropic", "gemini", "gemini.interactions"].map(|it| (it, "ENDS_WITH_ASSISTANT"));
     expect(assistants(1, json!("a")), &last);
     let two = ("llama.cpp", "TWO_TRAILING_ASSISTANTS");
-    expect(assistants(2, json!("a")), &[last[0], last[1], two]);
+    expect(assistants(2, json!("a")), &[last[0], last[1], last[2], two]);
     let listed = ("openai.responses", no_list);
-    expect(assistants(1, list(&["a", "b"])), &[last[0], last[1], listed, ("ollama", no_list)]);
+    let expected = [last[0], last[1], last[2], listed, ("ollama", no_list)];
+    expect(assistants(1, list(&["a", "b"])), &expected);
     let system_only = |document: &mut Value| {
         document["messages"].as_array_mut().unwrap().truncate(1);
     };
     let none = "NO_NON_SYSTEM_MESSAGE";
-    expect(system_only, &[("anthropic", none), ("gemini", none)]);
+    expect(system_only, &[("anthropic", none), ("gemini", none), ("gemini.interactions", none)]);
 }
 
 #[test]
@@ -242,12 +251,13 @@ fn schemas_are_held_to_the_table_and_otherwise_left_alone() {
         set("/tools/0/function/parameters/properties", json!({name: {"type": "string"}}))
     };
     for name in ["a-b", "1a", "", "é"] {
-        expect(parameter(name), &[("gemini", "PARAMETER_NAME_CONSTRAINT")]);
+        let refused = "PARAMETER_NAME_CONSTRAINT";
+        expect(parameter(name), &[("gemini", refused), ("gemini.interactions", refused)]);
     }
     let null = |document: &mut Value| {
         document["tools"][0]["function"]["description"] = json!(null);
     };
-    let others = ["openai", "anthropic", "gemini", "ollama", "llama.cpp"];
+    let others = ["openai", "anthropic", "gemini", "gemini.interactions", "ollama", "llama.cpp"];
     expect(null, &others.map(|target| (target, "DESCRIPTION_NULL")));
     let many = |count: usize| {
         move |document: &mut Value| {
@@ -263,7 +273,8 @@ fn schemas_are_held_to_the_table_and_otherwise_left_alone() {
     let most = "TOO_MANY_TOOLS";
     expect(many(128), &[]);
     expect(many(129), &[("openai", most), ("openai.responses", most)]);
-    expect(many(513), &[("openai", most), ("openai.responses", most), ("gemini", most)]);
+    let refused = ["openai", "openai.responses", "gemini", "gemini.interactions"];
+    expect(many(513), &refused.map(|target| (target, most)));
 }
 
 #[test]
@@ -304,7 +315,60 @@ fn strict_tools_must_be_closed_and_required() {
     }
 }
 
+#[test]
+fn policy_hash_has_its_form_or_is_null() {
+    let place = "/metadata/policy_hash";
+    for other in [json!(0), json!({}), json!([]), json!(true)] {
+        all_refuse(set(place, other), "WRONG_TYPE", place);
+    }
+    let (digits, long) = ("0123456789abcdef".repeat(4), "a".repeat(100_000));
+    for other in [
+        "",
+        " ",
+        "sha256:",
+        &digits,
+        &format!("sha256:{}", &digits[1..]),
+        &format!("sha256:{digits}0"),
+        &format!("sha256:{}", digits.to_uppercase()),
+        &format!("SHA256:{digits}"),
+        &format!("sha512:{digits}"),
+        &format!("sha256:{}g", &digits[1..]),
+        &format!("sha256:{digits}\n"),
+        &format!("sha256:{}\u{e9}", &digits[2..]),
+        &long,
+    ] {
+        all_refuse(set(place, json!(other)), "VALUE_UNKNOWN", place);
+    }
+    expect(set(place, json!(null)), &[]);
+    expect(set(place, json!(format!("sha256:{digits}"))), &[]);
+}
+
 proptest::proptest! {
+    #[test]
+    fn list_of_one_text_is_that_text(text in "\\PC{1,20}", place in 0_usize..2) {
+        for (target, translator) in translators() {
+            let mut plain = base(target.id);
+            plain["messages"][place]["content"] = json!(text);
+            let mut listed = plain.clone();
+            listed["messages"][place]["content"] = json!([{ "type": "text", "text": text }]);
+            let (plain, listed) = (render(&translator, &plain), render(&translator, &listed));
+            let is_block = match target.id {
+                "gemini" | "gemini.interactions" => true,
+                "anthropic" => place == 0,
+                _ => false,
+            };
+            match (plain, listed) {
+                (Ok(plain), Ok(listed)) => proptest::prop_assert_eq!(plain == listed, is_block),
+                (Err(_), Err(_)) => proptest::prop_assert!(text.trim().is_empty() || target.id == "ollama"),
+                (Ok(_), Err(refusal)) => {
+                    proptest::prop_assert_eq!(target.id, "ollama");
+                    proptest::prop_assert_eq!(refusal.rule.code, "X.nexus.LIST_CONTENT_NOT_EXPRESSIBLE");
+                }
+                (Err(refusal), Ok(_)) => proptest::prop_assert!(false, "{}", refusal),
+            }
+        }
+    }
+
     #[test]
     fn version_is_taken_if_it_is_declared_and_only_then(version in "(2\\.1\\.3|[ 0-9.v]{0,7}|.*)") {
         let translator = crate::support::translator(target::OPENAI);

@@ -43,7 +43,7 @@ pub(crate) fn inverse(target: &str, payload: &Value) -> (Value, Value) {
                 let parts =
                     map(&content["parts"], |part| json!({ "type": "text", "text": part["text"] }));
                 let role = if content["role"] == "model" { "assistant" } else { "user" };
-                // A list of one was refused, so one part is a text.
+                // One part is a text, or a list of that text.
                 let parts = match parts.as_array().unwrap().as_slice() {
                     [one] => one["text"].clone(),
                     _ => parts,
@@ -58,6 +58,25 @@ pub(crate) fn inverse(target: &str, payload: &Value) -> (Value, Value) {
                 more => panic!("{more:?}"),
             };
             (join(&system, &turns), tools)
+        }
+        "gemini.interactions" => {
+            let system = payload.get("system_instruction").map_or_else(
+                || json!([]),
+                |instruction| json!([{ "role": "system", "content": instruction }]),
+            );
+            let turns = map(&payload["input"], |step| {
+                let role = match step["type"].as_str() {
+                    Some("user_input") => "user",
+                    Some("model_output") => "assistant",
+                    other => panic!("{other:?}"),
+                };
+                let content = match step["content"].as_array().unwrap().as_slice() {
+                    [one] => one["text"].clone(),
+                    _ => step["content"].clone(),
+                };
+                json!({ "role": role, "content": content })
+            });
+            (join(&system, &turns), map(&list("tools"), |tool| canonical_tool(tool, "parameters")))
         }
         other => panic!("{other} has no inverse"),
     }
@@ -78,11 +97,26 @@ fn join(one: &Value, other: &Value) -> Value {
     both.cloned().collect()
 }
 
+/// Returns a document with texts for lists of one text, in the messages for which the target has one form alone.
+pub(crate) fn in_one_form(target: &str, mut document: Value) -> Value {
+    for message in document["messages"].as_array_mut().unwrap() {
+        let is_one = match target {
+            "gemini" | "gemini.interactions" => true,
+            "anthropic" => message["role"] == "system",
+            _ => false,
+        };
+        if let Some([item]) = message["content"].as_array().map(Vec::as_slice).filter(|_| is_one) {
+            message["content"] = item["text"].clone();
+        }
+    }
+    document
+}
+
 #[test]
 fn inverse_gives_back_every_document() {
     for (target, translator) in translators() {
         for (id, text, payload) in accepted(&translator) {
-            let document: Value = serde_json::from_str(&text).unwrap();
+            let document = in_one_form(target.id, serde_json::from_str(&text).unwrap());
             let (messages, tools) = inverse(target.id, &serde_json::from_str(&payload).unwrap());
             assert_eq!(messages, document["messages"], "{id} for {}", target.id);
             assert_eq!(tools, document["tools"], "{id} for {}", target.id);

@@ -10,5 +10,6 @@ mod kit;
 mod metamorphic;
 mod negatives;
 mod purity;
+mod settings;
 mod support;
 mod verdicts;

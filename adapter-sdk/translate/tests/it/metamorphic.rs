@@ -45,6 +45,9 @@ fn difference(one: &Value, other: &Value) -> (Leaves, Leaves) {
 fn one_more_message_is_one_more_element() {
     for (target, translator) in translators() {
         for role in ["system", "user"] {
+            if role == "system" && translator.table().most_system == Some(1) {
+                continue;
+            }
             let before = base(target.id);
             let mut after = before.clone();
             let messages = after["messages"].as_array_mut().unwrap();
@@ -130,7 +133,8 @@ fn no_message_and_no_tool_is_lost() {
             let payload: Value = serde_json::from_str(&payload).unwrap();
             let count = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
             let messages = ["messages", "input", "contents", "system"];
-            let system = count(payload.pointer("/systemInstruction/parts"));
+            let system = count(payload.pointer("/systemInstruction/parts"))
+                + payload.get("system_instruction").iter().count();
             let said: usize = messages.iter().map(|name| count(payload.get(name))).sum();
             assert_eq!(said + system, count(document.get("messages")), "{id} for {}", target.id);
         }

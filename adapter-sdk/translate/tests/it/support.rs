@@ -40,7 +40,11 @@ pub(crate) fn settings(binding: &Value) -> Vec<(String, Setting)> {
     let setting = |value: &Value| match value {
         Value::String(text) => Setting::Text(text.clone()),
         Value::Bool(flag) => Setting::Flag(*flag),
-        value => value.as_u64().map_or(Setting::Other, Setting::Number),
+        value => match (value.as_u64(), value.as_f64()) {
+            (Some(whole), _) => Setting::Number(whole),
+            (None, Some(decimal)) => Setting::Decimal(decimal),
+            (None, None) => Setting::Other,
+        },
     };
     let members = binding.as_object().unwrap().iter();
     members.map(|(name, value)| (name.clone(), setting(value))).collect()
