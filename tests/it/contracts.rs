@@ -2,7 +2,10 @@
 
 mod bad_input;
 mod calls;
+mod circuits;
+mod defaults;
 mod repeating;
+mod retries;
 mod revisions;
 mod tools;
 
