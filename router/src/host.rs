@@ -337,7 +337,8 @@ fn count_undeclared(adapter: &Adapter, operation: &KeptOperation, error: &Adapte
     }
 }
 
-/// Asks the circuit breaker of an adapter whether a call may be made. An adapter that refuses calls itself says so better.
+/// Asks the circuit breaker of an adapter whether a call may be made. The quarantine of an adapter
+/// says more than an open circuit.
 fn breaker_pass(
     adapter: &Adapter,
     settings: &BreakerSettings,
@@ -348,7 +349,7 @@ fn breaker_pass(
     };
     match breaker.admit(settings, kind, Instant::now) {
         Ok(pass) => Ok(pass),
-        Err(_) if adapter.refuses_calls() => Ok(BreakerPass::default()),
+        Err(_) if adapter.is_quarantined() => Ok(BreakerPass::default()),
         Err(open) => Err(circuit_open(adapter.adapter_id(), &open)),
     }
 }

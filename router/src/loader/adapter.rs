@@ -201,9 +201,9 @@ impl Adapter {
         }
     }
 
-    /// Returns whether it refuses calls itself, because no worker of it is started for a while.
-    pub(crate) fn refuses_calls(&self) -> bool {
-        self.workers().is_some_and(|workers| ["quarantined", "waiting"].contains(&workers.state))
+    /// Returns whether it is in quarantine, and so rejects calls itself.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.workers().is_some_and(|workers| workers.state == "quarantined")
     }
 
     /// Lets it out of quarantine. False if it was not in it.

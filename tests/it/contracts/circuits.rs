@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::calls::stage;
-use super::retries::{Operation, adapter, calls, events, fake, started};
+use super::retries::{Operation, adapter, calls, events, fake, run_id, started};
 use crate::daemon::support::{Daemon, plan, until};
 use crate::mcp::support::call;
 use crate::support::Run;
@@ -59,10 +59,8 @@ fn open_circuit_rejects_calls_at_once() {
     );
     assert_eq!(error["details"]["last_error_code"], "CONNECTION_FAILED");
     assert!(error["details"]["retry_after_ms"].as_u64().unwrap() > 1_000, "{error}");
-    let kinds: Vec<String> = events(&daemon, run["run_id"].as_str().unwrap())
-        .into_iter()
-        .map(|(kind, _)| kind)
-        .collect();
+    let kinds: Vec<String> =
+        events(&daemon, run_id(&run)).into_iter().map(|(kind, _)| kind).collect();
     assert!(
         kinds.contains(&"TOOL_CALL_REQUESTED".to_owned())
             && kinds.contains(&"TOOL_CALL_FAILED".to_owned())
@@ -70,6 +68,9 @@ fn open_circuit_rejects_calls_at_once() {
     // Nothing was called, over MCP neither.
     let told = call(&daemon, "flaky", &json!({})).to_string();
     assert!(told.contains("CIRCUIT_OPEN"), "{told}");
+    let tool = daemon.post("/v1/tools/flaky", &json!({})).send();
+    assert_eq!(tool.json()["error"]["code"], "CIRCUIT_OPEN", "{tool:?}");
+    assert!(tool.header("retry-after").unwrap().parse::<u64>().unwrap() > 1, "{tool:?}");
     assert_eq!(calls(&daemon), 2);
 }
 

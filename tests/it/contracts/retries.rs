@@ -10,7 +10,7 @@ use crate::mcp::support::call;
 use crate::support::Run;
 
 /// So long a pause that only something else ends it.
-const FOR_EVER: u64 = 600_000;
+const FOR_EVER: u64 = 120_000;
 
 /// An operation of the contract of the adapter `fake`.
 pub struct Operation {
@@ -56,12 +56,23 @@ pub fn fake(operations: &[Operation]) -> Value {
     fake
 }
 
+/// Writes a value as TOML in one line.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let members = object.iter().map(|(key, value)| format!("{key} = {}", inline(value)));
+            format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Returns the configuration of the adapter `fake`, which leaves a trace of each call in `traces`.
 pub fn adapter(responses: &[(&str, Value)]) -> String {
     let responses: Vec<String> = responses
         .iter()
         .map(|(method, behaviour)| {
-            let behaviour = toml::Value::try_from(behaviour).unwrap();
+            let behaviour = inline(behaviour);
             format!("{{ tool = \"t\", method = \"{method}\", behaviour = {behaviour} }}")
         })
         .collect();
@@ -103,6 +114,11 @@ pub fn events(daemon: &Daemon, run_id: &str) -> Vec<(String, Value)> {
     bundle["events"].as_array().unwrap().iter().map(event).collect()
 }
 
+/// Returns the id of a run from the answer about it.
+pub fn run_id(run: &Value) -> &str {
+    run["run"]["run_id"].as_str().unwrap_or_else(|| panic!("{run}"))
+}
+
 /// Returns the types of the events about calls.
 fn course(daemon: &Daemon, run_id: &str) -> String {
     let events = events(daemon, run_id);
@@ -113,6 +129,21 @@ fn course(daemon: &Daemon, run_id: &str) -> String {
 fn assert_sound(daemon: &Daemon, run_id: &str) {
     let replay = daemon.get(&format!("/v1/runs/{run_id}/replay?strict=true")).ok();
     assert_eq!((&replay["ok"], &replay["violations"]), (&json!(true), &json!([])), "{replay}");
+}
+
+/// Holds events to the published schema.
+fn assert_published(events: &[(String, Value)]) {
+    let (mut compiler, mut schemas) = (boon::Compiler::new(), boon::Schemas::new());
+    let text = nexus_router::schema::find("event.v1").unwrap().text;
+    let place = "https://schemas.invalid/event";
+    compiler.add_resource(place, serde_json::from_str(text).unwrap()).unwrap();
+    let schema = compiler.compile(place, &mut schemas).unwrap();
+    for (seq, (kind, payload)) in events.iter().enumerate() {
+        let event = json!({ "event_id": "e", "run_id": "r", "seq": seq, "ts": "t", "type": kind, "payload": payload });
+        if let Err(error) = schemas.validate(&event, schema) {
+            panic!("{error}: {event}");
+        }
+    }
 }
 
 fn fails(times: u64, code: &str) -> Value {
@@ -155,10 +186,11 @@ fn idempotent_call_is_made_until_it_succeeds() {
     let daemon = daemon(&fake(&[operation]), &adapter(&[("flaky", fails(2, "TIMEOUT"))]));
     let run = daemon.post("/v1/runs", &plan("fake", "t", "flaky")).ok();
     assert_eq!(run["status"], "COMPLETED", "{run}");
-    let run_id = run["run_id"].as_str().unwrap();
+    let run_id = run_id(&run);
     assert_eq!(course(&daemon, run_id), "REQUESTED RETRIED RETRIED SUCCEEDED");
     assert_eq!(calls(&daemon), 3);
     let events = events(&daemon, run_id);
+    assert_published(&events);
     let retried: Vec<&Value> =
         events.iter().filter(|(kind, _)| kind == "TOOL_CALL_RETRIED").map(|(_, it)| it).collect();
     for (payload, attempt) in retried.iter().zip([2, 3]) {
@@ -185,7 +217,7 @@ fn last_attempt_gives_the_error_of_the_call() {
         (&run["status"], &run["results"][0]["error"]["code"]),
         (&json!("FAILED"), &json!("TIMEOUT"))
     );
-    let run_id = run["run_id"].as_str().unwrap();
+    let run_id = run_id(&run);
     assert_eq!(course(&daemon, run_id), "REQUESTED RETRIED FAILED");
     assert_sound(&daemon, run_id);
 }
@@ -248,7 +280,7 @@ fn pause_that_is_longer_than_the_call_may_take_is_not_begun() {
         }
         let run = daemon.post("/v1/runs", &request).ok();
         assert_eq!(run["results"][0]["error"]["code"], "TIMEOUT", "{place}: {run}");
-        assert_eq!(course(&daemon, run["run_id"].as_str().unwrap()), "REQUESTED FAILED");
+        assert_eq!(course(&daemon, run_id(&run)), "REQUESTED FAILED");
     }
 }
 
@@ -318,7 +350,7 @@ fn bundle_with_retries_is_the_same_in_another_store() {
     let operation = Operation::new("flaky").retried(2, 1, 1);
     let from = daemon(&fake(&[operation]), &adapter(&[("flaky", fails(1, "TIMEOUT"))]));
     let run = from.post("/v1/runs", &plan("fake", "t", "flaky")).ok();
-    let path = format!("/v1/runs/{}/bundle", run["run_id"].as_str().unwrap());
+    let path = format!("/v1/runs/{}/bundle", run_id(&run));
     let bundle = from.get(&path).ok();
     let to = Daemon::start("", &[]);
     assert_eq!(to.post("/v1/bundles", &bundle).ok()["status"], "ok");
@@ -326,7 +358,7 @@ fn bundle_with_retries_is_the_same_in_another_store() {
     for part in ["digests", "run", "events"] {
         assert_eq!(again[part], bundle[part], "{part}");
     }
-    assert_sound(&to, run["run_id"].as_str().unwrap());
+    assert_sound(&to, run_id(&run));
     let shown = |daemon: &Daemon| daemon.get(path.trim_end_matches("/bundle")).ok();
     assert_eq!(shown(&to), shown(&from));
 }
