@@ -103,7 +103,7 @@ pub fn log_incidents() -> IncidentSink {
     Arc::new(|Incident { adapter_id, kind, text, .. }| match kind {
         IncidentKind::Quarantined => tracing::error!(adapter_id, "adapter {text}"),
         IncidentKind::Released | IncidentKind::CircuitClosed => {
-            tracing::info!(adapter_id, "adapter {text}")
+            tracing::info!(adapter_id, "adapter {text}");
         }
         _ => tracing::warn!(adapter_id, "adapter {text}"),
     })

@@ -155,7 +155,7 @@ pub(super) fn release(
         (Format::Json, _) => output.value(&body)?,
         (_, true) => output.line(&format!("released: {shown}"))?,
         (_, false) => {
-            output.line(&format!("not in quarantine, and its circuit is closed: {shown}"))?
+            output.line(&format!("not in quarantine, and its circuit is closed: {shown}"))?;
         }
     }
     Ok(if released { Answer::Yes } else { Answer::No })
