@@ -43,7 +43,7 @@ pub(crate) use loading::RetryAnswer;
 pub use prepared::Prepared;
 pub(crate) use slot::WantedAdapter;
 pub use slot::{AdapterCounts, LoadFailure, UnreadyAdapter};
-pub(crate) use state::{add_confinement, until};
+pub(crate) use state::{add_confinement, moment, until};
 pub use timeline::{Span, SpanStatus, StepForecast, Timeline};
 pub use tool::{TOOLS, Tool};
 pub(crate) use trials::TrialOutcome;

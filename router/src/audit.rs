@@ -112,6 +112,16 @@ pub const KINDS: &[(&str, &str)] = &[
          the time.",
     ),
     (
+        "adapter.circuit_opened",
+        "The circuit breaker of an `adapter` rejects calls after too many failures in a row; how many, the code of the \
+         last, and for how long, as `text`.",
+    ),
+    (
+        "adapter.circuit_closed",
+        "The circuit breaker of an `adapter` lets calls through again, as `text` says; the `name` of who closed it, \
+         unless it was a probe.",
+    ),
+    (
         "store.displaced",
         "A file of the store was moved, removed or replaced while the daemon had it open, and runs were refused from \
          then on; which `file`, and the `change`.",

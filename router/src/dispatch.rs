@@ -12,6 +12,7 @@ mod record_limit;
 mod resuming;
 mod retrieved;
 mod retrieving;
+mod retry;
 mod revocation;
 mod rules;
 mod simulation;

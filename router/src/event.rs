@@ -8,6 +8,7 @@ mod line;
 mod object_text;
 mod output_digest;
 mod payload;
+mod provenance;
 
 use std::borrow::Cow;
 
@@ -16,7 +17,8 @@ use serde::Deserialize;
 pub use failure::Failure;
 pub use line::{Line, LineError};
 pub use output_digest::OutputDigest;
-pub use payload::{Payload, Place, PlanSource, Provenance};
+pub use payload::{Payload, Place, PlanSource};
+pub use provenance::Provenance;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +31,7 @@ pub enum Kind {
     ApprovalRequested,
     ApprovalDecided,
     ToolCallRequested,
+    ToolCallRetried,
     ToolCallSucceeded,
     ToolCallFailed,
     SignalsEvaluated,
@@ -40,7 +43,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::RunStarted,
         Self::PlanCreated,
         Self::DispatchSelected,
@@ -48,6 +51,7 @@ impl Kind {
         Self::ApprovalRequested,
         Self::ApprovalDecided,
         Self::ToolCallRequested,
+        Self::ToolCallRetried,
         Self::ToolCallSucceeded,
         Self::ToolCallFailed,
         Self::SignalsEvaluated,
@@ -68,6 +72,7 @@ impl Kind {
             Self::ApprovalRequested => "APPROVAL_REQUESTED",
             Self::ApprovalDecided => "APPROVAL_DECIDED",
             Self::ToolCallRequested => "TOOL_CALL_REQUESTED",
+            Self::ToolCallRetried => "TOOL_CALL_RETRIED",
             Self::ToolCallSucceeded => "TOOL_CALL_SUCCEEDED",
             Self::ToolCallFailed => "TOOL_CALL_FAILED",
             Self::SignalsEvaluated => "SIGNALS_EVALUATED",
@@ -128,6 +133,8 @@ pub enum Fact<'a> {
     },
     /// A call is about to be made.
     ToolCallRequested(Requested<'a>),
+    /// A call failed, and its contract lets it be made once more.
+    ToolCallRetried(Retried<'a>),
     /// A call was answered.
     ToolCallSucceeded {
         /// The step.
@@ -210,6 +217,17 @@ pub struct Requested<'a> {
     pub method: Option<Cow<'a, str>>,
     /// How often it was requested, this time included.
     #[serde(default = "once")]
+    pub attempt: u64,
+}
+
+/// What matters of `TOOL_CALL_RETRIED`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Retried<'a> {
+    /// The step.
+    #[serde(borrow, default)]
+    pub step_id: Option<Cow<'a, str>>,
+    /// The number of the attempt that begins; the first one has no event of its own.
+    #[serde(default)]
     pub attempt: u64,
 }
 
@@ -336,6 +354,7 @@ impl<'a> Fact<'a> {
                 Self::ApprovalDecided { step_id, approval_id, decision }
             }
             Kind::ToolCallRequested => Self::ToolCallRequested(serde_json::from_str(payload)?),
+            Kind::ToolCallRetried => Self::ToolCallRetried(serde_json::from_str(payload)?),
             Kind::ToolCallSucceeded => Self::ToolCallSucceeded { step_id: of_step()? },
             Kind::ToolCallFailed => Self::ToolCallFailed { step_id: of_step()? },
             Kind::SignalsEvaluated => {
@@ -372,6 +391,7 @@ impl<'a> Fact<'a> {
             Self::ApprovalRequested { .. } => Kind::ApprovalRequested,
             Self::ApprovalDecided { .. } => Kind::ApprovalDecided,
             Self::ToolCallRequested(_) => Kind::ToolCallRequested,
+            Self::ToolCallRetried(_) => Kind::ToolCallRetried,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
             Self::SignalsEvaluated { .. } => Kind::SignalsEvaluated,

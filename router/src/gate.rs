@@ -3,12 +3,11 @@
 //! Only [`admit`] makes a [`Permit`], and nothing is called without one.
 
 mod asking;
+mod filled;
+mod permit;
 mod plan_grants;
 mod secrets;
 mod witness;
-
-use std::borrow::Cow;
-use std::time::Duration;
 
 use nexus_router_sdk::{AdapterError, Capability, Catalog};
 
@@ -25,9 +24,12 @@ use crate::request::{Dispatch, Mode, Policy, Step};
 use crate::role::ActionClass;
 use crate::secret::Secrets;
 use asking::Settled;
+use filled::{FilledStep, too_many_defaults};
+use permit::{held, permit};
 use secrets::ArgsAuthor;
 
 pub use asking::Question;
+pub use permit::{Effects, Permit};
 pub use witness::{Denied, Witness};
 
 /// Who chose an adapter.
@@ -204,87 +206,6 @@ impl Verdict<'_> {
     }
 }
 
-/// Proof that a call may be made. It is used up by making the call.
-#[derive(Debug)]
-pub struct Permit<'a> {
-    adapter: &'a Adapter,
-    tool: &'a str,
-    method: &'a str,
-    args: Cow<'a, Object>,
-    interaction: Option<&'a Object>,
-    /// What the plan grants to an envoy.
-    grants: Option<&'a Value>,
-    effects: Effects,
-    timeout: Option<Duration>,
-    /// Simulated call: dry-run flag, confined worker.
-    dry_run: bool,
-}
-
-/// What a call may do to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effects {
-    /// Nothing; it can be made again.
-    None,
-    /// Something: it must be on record before it is made, and is not made twice.
-    External,
-}
-
-/// Returns what a call may do: nothing, if its adapter reaches nothing outside, or its contract says that the
-/// operation only reads.
-fn effects(adapter: &Adapter, law: &Law, act: Act<'_>) -> Effects {
-    let reads = || law.operation(act).is_some_and(|operation| operation.read_only);
-    if adapter.capabilities().contains(&Capability::External) && !reads() {
-        Effects::External
-    } else {
-        Effects::None
-    }
-}
-
-impl Permit<'_> {
-    /// Returns the adapter to be called.
-    #[must_use]
-    pub const fn adapter(&self) -> &Adapter {
-        self.adapter
-    }
-
-    /// Returns what the call may do.
-    #[must_use]
-    pub const fn effects(&self) -> Effects {
-        self.effects
-    }
-
-    /// Returns how long its contract lets the call take.
-    #[must_use]
-    pub const fn timeout(&self) -> Option<Duration> {
-        self.timeout
-    }
-
-    /// Returns the tool, the method and the arguments with their secrets. Only for the call itself.
-    pub(crate) fn call(&self) -> (&str, &str, &Object) {
-        (self.tool, self.method, &self.args)
-    }
-
-    /// Returns what the plan grants to the call. Only an envoy is told.
-    pub(crate) const fn grants(&self) -> Option<&Value> {
-        self.grants
-    }
-
-    /// Returns whether the arguments hold secrets that the caller only referred to.
-    pub(crate) const fn holds_secrets(&self) -> bool {
-        matches!(self.args, Cow::Owned(_))
-    }
-
-    /// Returns whether the call is simulated: dry-run flag, confined worker.
-    pub(crate) const fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    /// Returns what the caller says besides the arguments.
-    pub(crate) const fn interaction(&self) -> Option<&Object> {
-        self.interaction
-    }
-}
-
 /// What a decision rests on besides the step.
 #[derive(Clone, Copy, Debug)]
 pub struct Grounds<'a> {
@@ -319,6 +240,8 @@ pub struct Admission<'a> {
     pub verdict: Verdict<'a>,
     /// The effect, the rule and the policy. None if the router has no policy.
     pub decision: Option<DecisionText>,
+    /// The step as recorded, with the defaults of its contract, if it lacked some.
+    pub filled: Option<Object>,
 }
 
 /// Decides about one step. Rules and roles hold for simulations too, so that a dry run tells what would be
@@ -347,19 +270,30 @@ fn admit_in<'a>(
     class: Option<ActionClass>,
 ) -> Admission<'a> {
     let mut rule = None;
-    let verdict = decide(grounds, (selected, step), class, &mut rule);
+    let act =
+        Act { adapter_id: selected.adapter.adapter_id(), tool: step.tool(), method: step.method() };
+    let (verdict, filled) = match FilledStep::of(grounds, act, step) {
+        Ok(None) => (decide(grounds, (selected, step, step), class, &mut rule), None),
+        Ok(Some(FilledStep { step: with_defaults, recorded })) => {
+            let grounds = Grounds { recorded: Some(&recorded), ..grounds };
+            let steps = (selected, step, &with_defaults);
+            (decide(grounds, steps, class, &mut rule), Some(recorded))
+        }
+        Err(error) => (too_many_defaults(act, error), None),
+    };
     let law = grounds.law;
     let decision = match &verdict {
         Verdict::Deny(denial) => law.denial_text(&denial.details, rule.flatten()),
         _ => law.decision_text(rule.flatten()),
     };
-    Admission { verdict, decision }
+    Admission { verdict, decision, filled }
 }
 
-/// Decides about a call. `rule` becomes the index of the rule that allows it or asks; the inner none is the default.
+/// Decides about a call: `step` is the step `given` with the defaults of its contract. `rule` becomes the index of the rule
+/// that allows it or asks; the inner none is the default.
 fn decide<'a>(
     grounds: Grounds<'_>,
-    (selected, step): (&'a Selected, &'a Step),
+    (selected, given, step): (&'a Selected, &'a Step, &Step),
     class: Option<ActionClass>,
     rule: &mut Option<Option<usize>>,
 ) -> Verdict<'a> {
@@ -410,11 +344,7 @@ fn decide<'a>(
         // A simulated call may disclose data, so it needs the approval first.
         let declared = adapter.capabilities().contains(&Capability::DryRun);
         let calls = policy.simulate && declared && !asks;
-        let call = calls.then(|| Permit {
-            effects: Effects::None,
-            dry_run: true,
-            ..permit(law, adapter, (act, step), args)
-        });
+        let call = calls.then(|| permit(law, adapter, (act, given), held(args, given)).simulated());
         return Verdict::Simulate { asks, call };
     }
     if !adapter.capabilities().contains(&Capability::Apply) {
@@ -442,28 +372,9 @@ fn decide<'a>(
     }
     // Nobody is asked about what would be denied anyway.
     match asking::settle(grounds, judgement, act, step) {
-        Settled::Granted => Verdict::Call(permit(law, adapter, (act, step), args)),
+        Settled::Granted => Verdict::Call(permit(law, adapter, (act, given), held(args, given))),
         Settled::Ask(question) => Verdict::Ask(question),
         Settled::Refused { code, message, details } => deny(code, message, details),
-    }
-}
-
-fn permit<'a>(
-    law: &Law,
-    adapter: &'a Adapter,
-    (act, step): (Act<'_>, &'a Step),
-    args: Cow<'a, Object>,
-) -> Permit<'a> {
-    Permit {
-        adapter,
-        tool: step.tool(),
-        method: step.method(),
-        args,
-        interaction: step.interaction(),
-        grants: step.grants().filter(|_| adapter.envoy().is_some()),
-        effects: effects(adapter, law, act),
-        timeout: law.operation(act).map(|operation| operation.timeout),
-        dry_run: false,
     }
 }
 

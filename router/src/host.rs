@@ -1,9 +1,13 @@
 //! Carries out what the gate permits: one call, in its turn, within its time.
 
+mod backoff;
+mod failure;
+mod retry_stop;
 mod slot;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router_sdk::{AdapterError, code};
@@ -11,16 +15,22 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
+use crate::breaker::{Breaker, BreakerPass, BreakerSettings, CallKind, CircuitChange, OpenCircuit};
 use crate::config::RunLimits;
 use crate::evidence::Report;
 use crate::gate::Permit;
 use crate::json::{self, Limits, Object, Value};
-use crate::loader::{self, Adapter, Started};
+use crate::loader::{self, Adapter, Incident, IncidentReporter, Started};
 use crate::metrics::Metrics;
+use crate::policy::KeptOperation;
 use crate::registry::Registry;
 use crate::share::FairPool;
 use crate::trace::TraceContext;
-pub(crate) use slot::{CallSlot, SlotQueue};
+pub(crate) use backoff::{pause, random};
+use failure::service_outcome;
+pub(crate) use failure::{is_retryable, retry_after};
+use retry_stop::RetryStop;
+pub(crate) use slot::{CallSlot, SlotQueue, TakenSlot};
 
 /// How long an adapter has to give up a call after it was asked to.
 const GRACE: Duration = Duration::from_millis(250);
@@ -32,12 +42,18 @@ pub struct CallLimits {
     pub calls: Option<usize>,
     /// How long a call may take, if neither its step nor its run says.
     pub timeout: Duration,
+    /// When the circuit of an adapter opens.
+    pub breaker: BreakerSettings,
 }
 
 impl Default for CallLimits {
     fn default() -> Self {
         let limits = RunLimits::default();
-        Self { calls: limits.calls_per_adapter, timeout: limits.call_timeout }
+        Self {
+            calls: limits.calls_per_adapter,
+            timeout: limits.call_timeout,
+            breaker: BreakerSettings::default(),
+        }
     }
 }
 
@@ -51,6 +67,7 @@ pub(crate) struct SlotLimits<'a> {
     /// Calls of one token that may wait for one adapter.
     pub(crate) queued_per_token: usize,
     pub(crate) metrics: &'a Metrics,
+    pub(crate) incidents: &'a IncidentReporter,
 }
 
 /// How many calls of an adapter are under way.
@@ -67,7 +84,10 @@ pub struct Occupancy {
 pub(crate) struct Host {
     runtime: Handle,
     metrics: Metrics,
+    incidents: IncidentReporter,
     slots: HashMap<String, Slots>,
+    /// Ends waits for further attempts.
+    retry_stop: Arc<RetryStop>,
 }
 
 /// The places of one adapter.
@@ -76,6 +96,7 @@ struct Slots {
     pool: FairPool,
     calls: usize,
     timeout: Duration,
+    breaker: BreakerSettings,
 }
 
 /// How a call ended, and how long it took.
@@ -125,11 +146,13 @@ impl Host {
                 }
                 None => FairPool::new(calls, limits.queued_per_token),
             };
-            (adapter_id, Slots { pool, calls, timeout: own.timeout })
+            (adapter_id, Slots { pool, calls, timeout: own.timeout, breaker: own.breaker })
         };
         let metrics = limits.metrics.clone();
         let slots = registry.adapters().map(slots).collect();
-        Self { runtime, metrics, slots }
+        let incidents = limits.incidents.clone();
+        let retry_stop = before.map(|before| Arc::clone(&before.retry_stop)).unwrap_or_default();
+        Self { runtime, metrics, incidents, slots, retry_stop }
     }
 
     /// Returns how many calls of an adapter are under way, of how many.
@@ -145,16 +168,81 @@ impl Host {
 
     /// Returns how long a call of an adapter may take that begins now.
     pub(crate) fn time_of(&self, adapter_id: &str, patience: Patience<'_>) -> Duration {
-        let limit = self.slots.get(adapter_id).map(|slots| slots.timeout);
-        patience.time_from(Instant::now(), limit.unwrap_or(CallLimits::default().timeout))
+        patience.time_from(Instant::now(), self.call_timeout(adapter_id))
     }
 
-    /// Takes a free slot of an adapter, or a place in the queue for one.
-    pub(crate) fn take_slot(&self, adapter_id: &str) -> Result<CallSlot, SlotQueue> {
+    /// Takes a free slot of an adapter, or a place in the queue for one. An open circuit rejects the call.
+    pub(crate) fn take_slot(&self, adapter: &Adapter, kind: Option<CallKind>) -> TakenSlot {
+        let adapter_id = adapter.adapter_id();
+        let slots = self.slots.get(adapter_id);
+        let settings = slots.map(|slots| slots.breaker).unwrap_or_default();
+        let pass = match breaker_pass(adapter, &settings, kind) {
+            Ok(pass) => pass,
+            Err(error) => return TakenSlot::Rejected(error),
+        };
         let waits = self.metrics.call_waits(adapter_id);
+        match slots {
+            None => TakenSlot::Free(CallSlot::unlimited(waits, pass)),
+            Some(slots) => {
+                let circuit = (adapter, settings, kind);
+                CallSlot::take(circuit, &slots.pool, waits, slots.timeout, pass)
+            }
+        }
+    }
+
+    /// Returns how long a call of an adapter may take that has no time of its own.
+    pub(crate) fn call_timeout(&self, adapter_id: &str) -> Duration {
+        self.limits_of(adapter_id).0
+    }
+
+    /// Returns the time of a call of an adapter, and when its circuit opens.
+    fn limits_of(&self, adapter_id: &str) -> (Duration, BreakerSettings) {
         match self.slots.get(adapter_id) {
-            None => Ok(CallSlot::unlimited(waits)),
-            Some(slots) => CallSlot::take((adapter_id, &slots.pool), waits, slots.timeout),
+            Some(slots) => (slots.timeout, slots.breaker),
+            None => {
+                let CallLimits { timeout, breaker, .. } = CallLimits::default();
+                (timeout, breaker)
+            }
+        }
+    }
+
+    /// Ends waits for further attempts at calls, now and from now on.
+    pub(crate) fn end_retries(&self) {
+        self.retry_stop.set();
+    }
+
+    /// Reports whether no further attempts at calls are made.
+    pub(crate) fn is_ending_retries(&self) -> bool {
+        self.retry_stop.is_set()
+    }
+
+    /// Waits before a further attempt, until the time is over or no attempts are made any more.
+    pub(crate) async fn wait_for_retry(&self, time: Duration) {
+        self.retry_stop.sleep(time).await;
+    }
+
+    /// Closes the circuit of an adapter in the name of somebody. Returns whether it was open.
+    pub(crate) fn reset_circuit(&self, adapter: &Adapter, by: Option<&str>) -> bool {
+        let was_open = adapter.breaker().is_some_and(Breaker::reset);
+        if was_open {
+            let change = CircuitChange::Closed;
+            self.incidents.report(&Incident::of_circuit(adapter.adapter_id(), &change, by));
+        }
+        was_open
+    }
+
+    /// Tells the circuit breaker of an adapter how a call went.
+    fn report<T>(
+        &self,
+        (adapter, pass): (&Adapter, BreakerPass),
+        settings: &BreakerSettings,
+        answer: &Result<T, AdapterError>,
+        is_narrowed: bool,
+    ) {
+        let Some(breaker) = adapter.breaker() else { return };
+        let outcome = service_outcome(answer, is_narrowed);
+        if let Some(change) = breaker.report(settings, pass, outcome, Instant::now) {
+            self.incidents.report(&Incident::of_circuit(adapter.adapter_id(), &change, None));
         }
     }
 
@@ -162,17 +250,20 @@ impl Host {
     pub(crate) async fn call(
         &self,
         permit: Permit<'_>,
-        slot: CallSlot,
+        mut slot: CallSlot,
         patience: Patience<'_>,
         slow: impl FnOnce(),
     ) -> Answered {
+        let pass = slot.take_pass();
         // Waiting for a slot does not shorten the call; only the run's own time goes on.
         let from = Instant::now();
-        let time = self.time_of(permit.adapter().adapter_id(), patience);
+        let (limit, settings) = self.limits_of(permit.adapter().adapter_id());
+        let time = patience.time_from(from, limit);
+        let is_narrowed = time < permit.timeout().unwrap_or(limit);
         let request = request_text(&permit, patience, time);
         let adapter = permit.adapter().clone();
         let dry_run = permit.is_dry_run();
-        drop(permit);
+        let operation = permit.into_operation();
         let (answer, mut answered) = oneshot::channel();
         let done = move |text| {
             // The slot is free when the adapter is done, not when the caller stops waiting.
@@ -190,14 +281,20 @@ impl Host {
             adapter.start_text(patience.call_id, &request, done)
         };
         // Most calls in this process are over before anyone could look at the clock.
-        let answer = match answered.try_recv() {
-            Ok(answer) => answer,
-            Err(TryRecvError::Closed) => Err(lost()),
+        let (answer, by_host) = match answered.try_recv() {
+            Ok(answer) => (answer, false),
+            Err(TryRecvError::Closed) => (Err(lost()), true),
             Err(TryRecvError::Empty) => {
                 Box::pin(wait((&adapter, &started), &mut answered, time, patience, slow)).await
             }
         };
         let time = from.elapsed();
+        if !dry_run {
+            if let (Err(error), Some(operation), false) = (&answer, &operation, by_host) {
+                count_undeclared(&adapter, operation, error);
+            }
+            self.report((&adapter, pass), &settings, &answer, is_narrowed);
+        }
         match answer {
             Ok(loader::Answered { text, report }) => {
                 Answered { answer: read_output(&text), time, report }
@@ -230,18 +327,46 @@ const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 
 type Answer = Result<loader::Answered, AdapterError>;
 
-/// Waits for an answer, and gives up when the time is over or the caller does not want it any more.
+/// Counts a failure that an adapter returned and its contract does not list for the operation.
+fn count_undeclared(adapter: &Adapter, operation: &KeptOperation, error: &AdapterError) {
+    let (operation, declared) = (operation.name.as_str(), &operation.failure_codes);
+    let code = error.code.as_str();
+    if !declared.contains(code) && adapter.count_undeclared_failure(operation, code) {
+        let adapter_id = adapter.adapter_id();
+        tracing::warn!(adapter_id, operation, code, "the contract does not list this failure");
+    }
+}
+
+/// Asks the circuit breaker of an adapter whether a call may be made. The quarantine of an adapter
+/// says more than an open circuit.
+fn breaker_pass(
+    adapter: &Adapter,
+    settings: &BreakerSettings,
+    kind: Option<CallKind>,
+) -> Result<BreakerPass, AdapterError> {
+    let (Some(breaker), Some(kind)) = (adapter.breaker(), kind) else {
+        return Ok(BreakerPass::default());
+    };
+    match breaker.admit(settings, kind, Instant::now) {
+        Ok(pass) => Ok(pass),
+        Err(_) if adapter.is_quarantined() => Ok(BreakerPass::default()),
+        Err(open) => Err(circuit_open(adapter.adapter_id(), &open)),
+    }
+}
+
+/// Waits for an answer, and gives up when the time is over or the caller does not want it any more. Says whether this host
+/// gave up.
 async fn wait(
     (adapter, started): (&Adapter, &Started),
     answered: &mut oneshot::Receiver<Answer>,
     time: Duration,
     patience: Patience<'_>,
     slow: impl FnOnce(),
-) -> Answer {
+) -> (Answer, bool) {
     let deadline = tokio::time::Instant::now() + time.min(FOREVER);
     let soon = deadline.min(tokio::time::Instant::now() + SLOW);
     let first = tokio::select! {
-        answer = &mut *answered => return answer.unwrap_or_else(|_| Err(lost())),
+        answer = &mut *answered => return received(answer),
         () = tokio::time::sleep_until(soon) => None,
         () = patience.cancelled.notified() => Some(cancelled()),
     };
@@ -249,7 +374,7 @@ async fn wait(
     let why = match first {
         Some(why) => why,
         None => tokio::select! {
-            answer = &mut *answered => return answer.unwrap_or_else(|_| Err(lost())),
+            answer = &mut *answered => return received(answer),
             () = tokio::time::sleep_until(deadline) => timed_out(time),
             () = patience.cancelled.notified() => cancelled(),
         },
@@ -260,7 +385,12 @@ async fn wait(
     if !stopped {
         started.abandon();
     }
-    Err(why.details(serde_json::json!({ "stopped": stopped })))
+    (Err(why.details(serde_json::json!({ "stopped": stopped }))), true)
+}
+
+/// Returns an answer that came, and that this host did not give up.
+fn received(answer: Result<Answer, oneshot::error::RecvError>) -> (Answer, bool) {
+    answer.map_or_else(|_| (Err(lost()), true), |answer| (answer, false))
 }
 
 /// After so long a wait, what is recorded so far is made visible to others.
@@ -274,6 +404,20 @@ fn timed_out(time: Duration) -> AdapterError {
     let timeout_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     AdapterError::operational(code::TIMEOUT, format!("no answer after {timeout_ms} milliseconds"))
         .details(serde_json::json!({ "timeout_ms": timeout_ms }))
+}
+
+/// The code of a call that an open circuit rejected.
+pub(crate) const CIRCUIT_OPEN: &str = "CIRCUIT_OPEN";
+
+fn circuit_open(adapter_id: &str, open: &OpenCircuit) -> AdapterError {
+    let OpenCircuit { failures, code, left } = open;
+    let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+    let message = format!(
+        "the circuit of adapter '{adapter_id}' is open after {failures} failures in a row; the last: {code}"
+    );
+    AdapterError::operational(CIRCUIT_OPEN, message).details(serde_json::json!({
+        "called": false, "failures": failures, "last_error_code": code, "retry_after_ms": left,
+    }))
 }
 
 fn cancelled() -> AdapterError {

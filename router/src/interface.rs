@@ -35,6 +35,7 @@ pub use finding::{Finding, Findings, below};
 pub use frozen::{
     FROZEN, OPERATION_TABLE_SHA256, check_frozen, frozen, frozen_interface, operation_table,
 };
+pub(crate) use keyword::target as reference_target;
 pub use lock::{LOCK_FORMAT, LOCK_NAME, Lock, Revision, Tested};
 pub use shelf::{EXTENSION, Error, Shelf};
 pub use signoff::{Approvers, Capacity, SignOff, statement};

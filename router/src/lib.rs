@@ -24,6 +24,8 @@ pub mod clock;
 
 pub mod id;
 
+pub mod breaker;
+
 pub mod metrics;
 
 pub mod trace;

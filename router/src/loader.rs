@@ -59,7 +59,7 @@ pub use description::Description;
 pub use dry_run::DryRun;
 pub use error::{AdapterLoadError, Cause, Reason};
 pub use factory_ref::FactoryRef;
-pub use incident::{Incident, IncidentKind, IncidentSink, log_incidents};
+pub use incident::{Incident, IncidentKind, IncidentReporter, IncidentSink, log_incidents};
 pub use library_cache::{CachedLibrary, LibraryCache, PruneReport, PruneRule};
 pub use metadata::FactoryRecord;
 pub use notice::{Notice, NoticeSink, log_notices};

@@ -151,6 +151,7 @@ impl Shared {
         add(registry, "nexus_router_calls_waiting", self.families.waiting.clone());
         add(registry, "nexus_router_calls_in_flight", self.families.in_flight.clone());
         add(registry, "nexus_router_adapter_incidents_total", self.families.incidents.clone());
+        add(registry, "nexus_router_call_retries_total", self.families.retries.clone());
         add(registry, "nexus_router_store_commit_duration_seconds", self.commits.clone());
         add(registry, "nexus_router_store_appends_total", self.appends.clone());
         add(registry, "nexus_router_store_written_bytes_total", self.written.clone());
@@ -223,6 +224,11 @@ impl Metrics {
     /// `released`.
     pub fn incident(&self, adapter: &str, kind: &str) {
         self.0.handles(adapter).incident(kind);
+    }
+
+    /// Counts a further attempt at a call that failed.
+    pub fn call_retried(&self, adapter: &str) {
+        self.0.handles(adapter).retried();
     }
 
     /// Counts a commit.
@@ -312,6 +318,7 @@ mod tests {
         metrics.step_ended("echo", "ok", time);
         drop(metrics.call_waits("echo").begins());
         metrics.incident("echo", "crashed");
+        metrics.call_retried("echo");
         metrics.commit(3, 400, time);
         metrics.commit_failed();
         metrics.refused("overloaded");
@@ -327,6 +334,8 @@ mod tests {
             version: "1.2.3".to_owned(),
             of_workers: vec![echo],
             undeclared_errors: vec![("echo".to_owned(), 2)],
+            undeclared_failures: vec![("echo".to_owned(), 1)],
+            circuits: vec![("echo".to_owned(), true)],
             ..Gauges::default()
         };
         let text = one_of_each().render(&gauges);

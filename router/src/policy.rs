@@ -3,6 +3,7 @@
 mod conditions;
 mod contract;
 mod decision;
+mod defaults;
 mod difference;
 mod hint;
 pub mod history;
@@ -30,6 +31,7 @@ use crate::signal::Judge;
 pub(crate) use conditions::CallInput;
 pub use contract::{Contract, Contracts};
 pub use decision::{DecisionText, DecisionTexts};
+pub use defaults::{DefaultsTooLarge, InputDefaults};
 pub use difference::{PermissionChange, Permissions};
 pub use hint::{Hint, Hints};
 pub use keeping::{Keeping, KeptOperation};

@@ -34,6 +34,7 @@ use tracing::Instrument as _;
 use crate::caller::Caller;
 use crate::clock::Clock;
 use crate::dispatch::{Broken, Cancel, Execution, Surroundings};
+use crate::loader::Adapter;
 use crate::offload::{Load, OffloadedRun};
 use crate::outcome::Outcome;
 use crate::recorder::{Commits, Recorder};
@@ -173,6 +174,16 @@ impl Router {
     #[must_use]
     pub fn slots(&self, adapter_id: &str) -> Option<Occupancy> {
         self.inner.around().host.occupancy(adapter_id)
+    }
+
+    /// Ends waits for further attempts at calls, now and from now on: the process is about to stop.
+    pub fn end_retries(&self) {
+        self.inner.around().host.end_retries();
+    }
+
+    /// Closes the circuit of an adapter in the name of somebody. Returns whether it was open.
+    pub fn reset_circuit(&self, adapter: &Adapter, by: Option<&str>) -> bool {
+        self.inner.around().host.reset_circuit(adapter, by)
     }
 
     /// Returns how many runs may be under way.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use distinct::Distinct;
 
 use crate::approval::Decision;
-use crate::event::{Fact, Kind, Requested, Started};
+use crate::event::{Fact, Kind, Requested, Retried, Started};
 use crate::signal::Action;
 
 /// A run as far as its events tell.
@@ -31,6 +31,8 @@ pub struct Run {
     asked: Distinct,
     /// How the last approval of the open step was decided.
     decision: Option<Decision>,
+    /// Attempts of the call that is open, since it was requested last.
+    attempts: u64,
     tools_used: Distinct,
     last_failure_reason: Option<String>,
 }
@@ -192,6 +194,7 @@ impl Run {
             (Phase::Called(attempt), Fact::ToolCallRequested(requested)) => {
                 self.request(requested, attempt + 1)?;
             }
+            (Phase::Called(_), Fact::ToolCallRetried(retried)) => self.retry(retried)?,
             (Phase::Called(_), Fact::ToolCallSucceeded { step_id }) => {
                 self.same_step(fact.kind(), step_id.as_ref())?;
                 self.approved()?;
@@ -329,7 +332,20 @@ impl Run {
         if let Some(method) = requested.method.as_deref() {
             self.tools_used.insert(method);
         }
+        self.attempts = 1;
         self.phase = Phase::Called(attempt);
+        Ok(())
+    }
+
+    fn retry(&mut self, retried: &Retried<'_>) -> Result<(), Illegal> {
+        self.same_step(Kind::ToolCallRetried, retried.step_id.as_ref())?;
+        let expected = self.attempts + 1;
+        if retried.attempt != expected {
+            let message =
+                format!("the call is retried as attempt {}, not {expected}", retried.attempt);
+            return Err(Illegal::new("EVENT_OUT_OF_ORDER", message));
+        }
+        self.attempts = expected;
         Ok(())
     }
 

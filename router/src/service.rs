@@ -317,6 +317,7 @@ impl Service {
             return;
         }
         self.inner.drained.notify_waiters();
+        self.router().end_retries();
         let mut payload = Object::new();
         payload.insert("runs_in_flight", self.router().runs_in_flight());
         self.inner.audit.record("daemon.draining", payload);
@@ -433,6 +434,8 @@ impl Service {
             adapters_failed: counts.failed as u64,
             of_workers: incidents::gauges(&self.router().registry()),
             undeclared_errors: incidents::undeclared_errors(&self.router().registry()),
+            undeclared_failures: incidents::undeclared_failures(&self.router().registry()),
+            circuits: incidents::circuits(&self.router().registry()),
             ready: self.unready().is_none(),
             draining: self.is_draining(),
             store_displaced: self.inner.store.displacement().is_some(),

@@ -80,6 +80,7 @@ impl View {
             Fact::DispatchSelected { .. }
             | Fact::ApprovalRequested { .. }
             | Fact::ApprovalDecided { .. }
+            | Fact::ToolCallRetried(_)
             | Fact::SignalsEvaluated { .. } => {}
             Fact::StepStarted { step_id } => {
                 self.steps_executed += 1;

@@ -2,8 +2,11 @@
 
 mod bad_input;
 mod calls;
+mod circuits;
+mod defaults;
 mod frozen;
 mod repeating;
+mod retries;
 mod revisions;
 mod tools;
 

@@ -90,6 +90,7 @@ impl Bench {
             "APPROVAL_REQUESTED" => "ask",
             "APPROVAL_DECIDED" => "said",
             "TOOL_CALL_REQUESTED" => "Q",
+            "TOOL_CALL_RETRIED" => "again",
             "TOOL_CALL_SUCCEEDED" => "+",
             "TOOL_CALL_FAILED" => "-",
             "SIGNALS_EVALUATED" => "signals",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Object, code, redact};
 use ureq::http::HeaderValue;
-use ureq::http::header::{CONTENT_TYPE, LOCATION};
+use ureq::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use ureq::http::{Method, Request, Response};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, AsSendBody, Body};
@@ -75,7 +75,11 @@ impl HttpAdapter {
             let reason = grip.take_reason().filter(|reason| !reason.is_empty());
             let reason = reason.map(|reason| redact::text(&reason));
             let reason = reason.as_deref().or(status.canonical_reason()).unwrap_or_default();
-            let refusal = Refusal { url: &shown, status: status.as_u16(), reason };
+            // A date instead of a number would depend on the clocks of both.
+            let retry_after = response.headers().get(RETRY_AFTER);
+            let retry_after =
+                retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            let refusal = Refusal { url: &shown, status: status.as_u16(), reason, retry_after };
             if let Some(next) = self.redirect(&hop, &response, followed, &refusal)? {
                 reply::drain(response.into_body());
                 followed += 1;

@@ -102,12 +102,18 @@ pub(crate) struct Refusal<'a> {
     pub(crate) url: &'a str,
     pub(crate) status: u16,
     pub(crate) reason: &'a str,
+    /// Seconds that the server wants to be left alone.
+    pub(crate) retry_after: Option<u64>,
 }
 
 impl Refusal<'_> {
     /// Says that the status is an error.
     pub(crate) fn status(&self) -> AdapterError {
-        self.error("")
+        let error = self.error("");
+        match self.retry_after {
+            Some(seconds) => error.details(json!({ "retry_after": seconds })),
+            None => error,
+        }
     }
 
     /// Says that a redirect was not followed.
@@ -116,7 +122,7 @@ impl Refusal<'_> {
     }
 
     fn error(&self, remark: &str) -> AdapterError {
-        let Self { url, status, reason } = self;
+        let Self { url, status, reason, .. } = self;
         AdapterError::operational(code::HTTP_ERROR, format!("HTTP {status}: {reason}{remark}"))
             .details(json!({ "url": url, "status_code": status, "reason": reason }))
     }

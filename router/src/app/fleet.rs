@@ -24,6 +24,9 @@ use crate::toolspec::Tools;
 /// of them may tell later what another was given.
 pub(super) type Hidden = Arc<RwLock<Secrets>>;
 
+/// Calls at once, time per call, and whether there is a circuit breaker, of an adapter that has its own.
+type OwnLimits = (Option<usize>, Option<Duration>, Option<bool>);
+
 /// Loaded adapters.
 #[derive(Debug)]
 pub(super) struct Fleet {
@@ -32,7 +35,7 @@ pub(super) struct Fleet {
     pub(super) tools: Tools,
     pub(super) law: Law,
     /// Calls at once and time per call, for adapters that have their own.
-    pub(super) limits: BTreeMap<String, (Option<usize>, Option<Duration>)>,
+    pub(super) limits: BTreeMap<String, OwnLimits>,
     pub(super) gathered: Gathered,
     /// The contracts and the registered tools.
     pub(super) contracts: Arc<Contracts>,
@@ -192,9 +195,10 @@ impl Fleet {
         let members: Vec<Member> = slots.iter().filter_map(|slot| slot.member().cloned()).collect();
         let limits = members.iter().map(|member| {
             let Member { entry, adapter, .. } = member;
-            (adapter.adapter_id().to_owned(), (entry.calls, entry.timeout))
+            let own = (entry.calls, entry.timeout, entry.breaker);
+            (adapter.adapter_id().to_owned(), own)
         });
-        let limits = limits.filter(|(_, own)| *own != (None, None)).collect();
+        let limits = limits.filter(|(_, own)| *own != (None, None, None)).collect();
         let mut registry = Registry::new(Adapter::null().adapter_id());
         registry.register(Adapter::null())?;
         for Member { adapter, .. } in &members {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use super::{App, Error};
 use crate::clock::{Clock, Timestamp};
@@ -11,7 +12,8 @@ use crate::loader::{Adapter, Workers};
 impl App {
     /// Adds how an adapter does: `isolation`, `state`, `workers`, `restarts`, `last_end` and `until`. One that
     /// runs in this process has none of the rest. `undeclared_error_codes` counts, by code, the errors whose codes the
-    /// adapter did not declare.
+    /// adapter did not declare; `undeclared_failure_codes` does by operation, for codes that its interface contract does
+    /// not list. `circuit` is the state of its circuit breaker, if it has one, with `circuit_until` and `circuit_error`.
     pub(crate) fn add_state(&self, object: &mut Object, adapter: &Adapter) {
         let workers = adapter.workers();
         let isolation = adapter.confined().isolation.name();
@@ -28,6 +30,19 @@ impl App {
             undeclared.insert(self.scrubbed(&code), count);
         }
         object.insert("undeclared_error_codes", undeclared);
+        let mut of_contract = Object::new();
+        for (operation, codes) in adapter.undeclared_failures() {
+            let codes: Object = codes
+                .into_iter()
+                .map(|(code, count)| (self.scrubbed(&code), count.into()))
+                .collect();
+            of_contract.insert(operation, codes);
+        }
+        object.insert("undeclared_failure_codes", of_contract);
+        let circuit = adapter.breaker().map(|breaker| breaker.status(Instant::now()));
+        object.insert("circuit", circuit.as_ref().map(|circuit| circuit.state));
+        object.insert("circuit_until", circuit.as_ref().and_then(|circuit| moment(circuit.left?)));
+        object.insert("circuit_error", circuit.and_then(|it| Some(self.scrubbed(&it.code?))));
     }
 
     /// Lists the refs of the libraries that are loaded, each with the file that it would be loaded from now.
@@ -52,11 +67,16 @@ impl App {
     }
 }
 
+/// Returns the moment after a time.
+pub(crate) fn moment(left: Duration) -> Option<String> {
+    let left = i64::try_from(left.as_millis()).ok()?;
+    let now = Clock::System.now().as_millis();
+    Some(Timestamp::from_millis(now.checked_add(left)?).to_string())
+}
+
 /// Returns when a worker may be started again, if none may now.
 pub(crate) fn until(workers: &Workers) -> Option<String> {
-    let left = i64::try_from(workers.left?.as_millis()).unwrap_or(i64::MAX);
-    let now = Clock::System.now().as_millis();
-    Some(Timestamp::from_millis(now.saturating_add(left)).to_string())
+    moment(workers.left?)
 }
 
 /// Adds how an adapter is confined: `confinement`, and of workers `landlock`, what is `missing` and the

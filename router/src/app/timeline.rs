@@ -46,6 +46,8 @@ pub struct Span {
     pub ended: Option<Timestamp>,
     /// How long the call took, as it was measured.
     pub duration_ms: Option<u64>,
+    /// Attempts at its call beyond the first one.
+    pub retries: u64,
     /// The code and the message of its failure.
     pub error: Option<(String, String)>,
     /// What people were asked about it, and what they said.
@@ -192,6 +194,11 @@ impl Timeline {
                     span.adapter_id = adapter_id;
                 }
             }
+            Kind::ToolCallRetried => {
+                if let Some(span) = self.span(payload) {
+                    span.retries += 1;
+                }
+            }
             Kind::ToolCallSucceeded | Kind::ToolCallFailed => {
                 let duration = payload.get("duration_ms").and_then(Value::as_i64);
                 let error = (kind == Kind::ToolCallFailed)
@@ -271,6 +278,9 @@ impl Timeline {
             object.insert("started_at", span.began.map(|moment| moment.to_string()));
             object.insert("ended_at", span.ended.map(|moment| moment.to_string()));
             object.insert("duration_ms", span.duration_ms);
+            if span.retries > 0 {
+                object.insert("retries", span.retries);
+            }
             if let Some((code, message)) = &span.error {
                 let mut error = Object::new();
                 error.insert("code", code.as_str());

@@ -17,6 +17,13 @@ pub(super) const RUNS: &[Row] = &[
         "correct what the message names; the tool's input schema says what is wanted",
     ),
     (
+        "CIRCUIT_OPEN",
+        "The service behind the adapter failed several times in a row, so its circuit breaker rejects calls for a while; \
+         nothing was called.",
+        "call again after details.retry_after_ms; see nexus-router adapter list --running for the last error, and close the \
+         circuit with nexus-router adapter release once the service works",
+    ),
+    (
         "NOT_OFFERED",
         "The operation is not offered to callers below admin scope; nothing was called.",
         "offer it with [[tools]] or [adapters.offer], or use a token of scope admin",

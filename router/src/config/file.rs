@@ -14,6 +14,7 @@ use super::settings::{
     Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::{DATA_DIR_VARIABLE, DB_VARIABLE, Environment};
+use crate::breaker::BreakerSettings;
 use crate::files::open_regular;
 use crate::secret::Source;
 
@@ -42,6 +43,8 @@ pub struct ConfigFile {
     pub adapters: Vec<AdapterEntry>,
     /// What may be under way at once.
     pub limits: RunLimits,
+    /// When the circuits of adapters open.
+    pub breaker: BreakerSettings,
     /// The cache with private copies of adapter libraries.
     pub cache: CacheSettings,
     /// The processes in which adapters run.
@@ -86,6 +89,7 @@ impl Default for ConfigFile {
             secrets: BTreeMap::new(),
             adapters: Vec::new(),
             limits: RunLimits::default(),
+            breaker: BreakerSettings::default(),
             cache: CacheSettings::default(),
             workers: Workers::default(),
             listeners: vec![Listener::default()],

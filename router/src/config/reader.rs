@@ -141,6 +141,11 @@ impl Section<'_> {
         self.typed(key, "true or false", toml::Value::as_bool).unwrap_or(default)
     }
 
+    /// Returns whether a switch is on, if the key is there.
+    pub(super) fn switch(&self, key: &'static str) -> Option<bool> {
+        self.typed(key, "true or false", toml::Value::as_bool)
+    }
+
     pub(super) fn number(&self, key: &'static str) -> Option<u64> {
         self.typed(key, "a whole number that is not negative", |value| {
             value.as_integer().and_then(|number| u64::try_from(number).ok())

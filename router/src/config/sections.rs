@@ -1,5 +1,6 @@
 //! Reads every section of `router.toml`. A key is known because it is asked for here or in a file below, and nowhere else.
 
+mod breaker;
 mod contracts;
 mod evidence;
 mod policy;
@@ -73,6 +74,7 @@ pub(super) fn config(root: &Section<'_>, base: &Path) -> ConfigFile {
                 .count("memory_store_bytes")
                 .unwrap_or(limits.memory_store_bytes),
         }),
+        breaker: root.within("breaker", breaker::breaker),
         cache: root.within("cache", cache),
         workers,
         listeners,
@@ -165,6 +167,7 @@ fn adapter(section: &Section<'_>) -> AdapterEntry {
         pin,
         calls: section.count("calls"),
         timeout: section.positive("timeout_ms").map(Duration::from_millis),
+        breaker: section.switch("breaker"),
         offer: section.within("offer", tools::offer),
         trust_hints: section.flag("trust_hints", false),
         interface: section.text("interface"),

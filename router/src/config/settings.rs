@@ -47,6 +47,8 @@ pub struct AdapterEntry {
     pub calls: Option<usize>,
     /// How long a call of it may take, instead of what holds for all adapters.
     pub timeout: Option<Duration>,
+    /// Whether it has a circuit breaker, instead of what holds for all adapters.
+    pub breaker: Option<bool>,
     /// Where it runs, instead of where all adapters do.
     pub isolation: Option<Isolation>,
     /// Its worker processes, instead of as many as all adapters have.
@@ -119,7 +121,7 @@ impl AdapterEntry {
 // By hand: a configuration may hold secrets as they are.
 impl std::fmt::Debug for AdapterEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { factory_ref, id, config: _, pin, calls, timeout, .. } = self;
+        let Self { factory_ref, id, config: _, pin, calls, timeout, breaker, .. } = self;
         let Self { isolation, processes, memory, grants, offer, trust_hints, interface, .. } = self;
         let Self { signal, signal_fields, acceptance, role, sources, .. } = self;
         f.debug_struct("AdapterEntry")
@@ -129,6 +131,7 @@ impl std::fmt::Debug for AdapterEntry {
             .field("pin", pin)
             .field("calls", calls)
             .field("timeout", timeout)
+            .field("breaker", breaker)
             .field("isolation", isolation)
             .field("processes", processes)
             .field("memory", memory)

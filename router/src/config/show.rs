@@ -14,6 +14,7 @@ use super::settings::{
     SignalSettings, SourceEntry, Telemetry, TokenEntry, ToolEntry, Workers,
 };
 use super::toml_text;
+use crate::breaker::BreakerSettings;
 use crate::condition::Condition;
 use crate::grant::{Grants, Isolation};
 use crate::interface::Approvers;
@@ -36,6 +37,7 @@ impl ConfigFile {
         all.put("recover", Some(name_of(Recover::ALL, self.recover)));
         all.table("secrets", secrets(&self.secrets));
         all.table("limits", limits(&self.limits));
+        all.table("breaker", breaker(&self.breaker));
         all.table("cache", {
             let mut cache = Shown::default();
             cache.put("max_mb", Some(mebibytes(self.cache.max_bytes)));
@@ -167,6 +169,15 @@ fn limits(limits: &RunLimits) -> Shown {
     shown.put("call_timeout_ms", Some(milliseconds(limits.call_timeout)));
     shown.put("run_record_bytes", Some(limits.run_record_bytes));
     shown.put("memory_store_bytes", Some(limits.memory_store_bytes));
+    shown
+}
+
+fn breaker(breaker: &BreakerSettings) -> Shown {
+    let mut shown = Shown::default();
+    shown.put("enabled", Some(breaker.enabled));
+    shown.put("failures", Some(i64::from(breaker.failures)));
+    shown.put("pause_ms", Some(milliseconds(breaker.pause)));
+    shown.put("max_pause_ms", Some(milliseconds(breaker.max_pause)));
     shown
 }
 
@@ -304,6 +315,7 @@ fn adapter(adapter: &AdapterEntry) -> Value {
     shown.put("pin", adapter.pin.map(|pin| pin.to_string()));
     shown.put("calls", adapter.calls);
     shown.put("timeout_ms", adapter.timeout.map(milliseconds));
+    shown.put("breaker", adapter.breaker);
     shown.put("isolation", adapter.isolation.map(Isolation::name));
     shown.put("processes", adapter.processes);
     shown.put("memory_mb", adapter.memory.map(mebibytes));

@@ -10,7 +10,7 @@ use crate::gate::Selection;
 use crate::json::Value;
 use crate::loader::Adapter;
 use crate::outcome::{Choice, Recorded};
-use crate::policy::{Act, KeptOperation};
+use crate::policy::Act;
 use crate::recorder::Recorder;
 use crate::registry::Unavailability;
 use crate::request::{Mode, Request};
@@ -175,7 +175,7 @@ impl Execution {
         let index = self.recorder.run().steps_started().checked_sub(1);
         let Some(step) = index.and_then(|index| self.plan.get(index)) else { return false };
         let act = Act { adapter_id: &self.called, tool: step.tool(), method: step.method() };
-        around.law.operation(act).is_some_and(KeptOperation::may_be_repeated)
+        around.law.operation(act).is_some_and(|operation| operation.may_be_repeated())
     }
 
     /// Goes on in the middle of a step.

@@ -19,7 +19,7 @@ use crate::config::SourceEntry;
 use crate::desk::Desk;
 use crate::evidence::normalize::{remove_named, remove_volatile};
 use crate::gate::{self, Grounds, Permit, Selected, Verdict};
-use crate::host::Patience;
+use crate::host::{Patience, TakenSlot};
 use crate::json::{self, Limits, Object, Value};
 use crate::loader::Ask;
 use crate::offload;
@@ -312,9 +312,10 @@ impl<'a> Retrieving<'a> {
         let act = Act { adapter_id: &source.adapter, tool: &source.tool, method: &source.method };
         let call = (source, &selected, &step);
         let mut permit = self.permit(around, caller.as_deref(), call, entry)?;
-        let slot = match around.host.take_slot(&source.adapter) {
-            Ok(slot) => slot,
-            Err(queue) => {
+        let slot = match around.host.take_slot(&selected.adapter, Some(permit.kind())) {
+            TakenSlot::Free(slot) => slot,
+            TakenSlot::Rejected(error) => return Err(error),
+            TakenSlot::Queue(queue) => {
                 let (timeout, end) = self.time_of(&permit, source.timeout);
                 let token = share::token_id(caller.as_deref());
                 let slot = queue
@@ -391,6 +392,10 @@ impl<'a> Retrieving<'a> {
         };
         let admission = gate::admit_source(grounds, selected, step, source.action_class);
         entry.decision = admission.decision;
+        if let Some(filled) = admission.filled {
+            let filled = Step::of_record(filled);
+            entry.input(filled.args().clone());
+        }
         match admission.verdict {
             Verdict::Call(permit) => Ok(permit),
             Verdict::Deny(denial) => {

@@ -20,7 +20,7 @@ impl Execution {
         index: usize,
         end: Option<Instant>,
     ) -> Result<(Result<Object, AdapterError>, Duration), Broken> {
-        let (answer, time, _) = self.call_in_slot(around, slotted, index, end).await?;
+        let (answer, time, _) = self.call_in_slot(around, slotted, (index, 1), end).await?;
         let answer = match answer {
             Ok(mut output) => {
                 output.insert("simulated", true);

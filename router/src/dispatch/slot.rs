@@ -7,7 +7,8 @@ use nexus_router_sdk::AdapterError;
 use super::{Execution, Surroundings, revocation};
 use crate::approval::Approval;
 use crate::gate::{self, Admission, Grounds, Selected, Verdict};
-use crate::host::{CallSlot, SlotQueue};
+use crate::host::{CallSlot, SlotQueue, TakenSlot};
+use crate::json::Object;
 use crate::policy::DecisionText;
 use crate::request::Step;
 use crate::share;
@@ -20,10 +21,14 @@ pub(super) struct Admitted<'s> {
     pub(super) verdict: Verdict<'s>,
     /// The policy's decision as recorded.
     pub(super) decision: Option<DecisionText>,
+    /// The step as recorded, with the defaults of its contract, if it lacked some.
+    pub(super) filled: Option<Object>,
     /// Absent if there is no call.
     pub(super) slot: Option<SlotResult>,
     /// Rules that came into force while the call waited.
     pub(super) newer: Option<Box<Surroundings>>,
+    /// What a person was asked about the step, and what they said.
+    pub(super) approval: Option<Box<Approval>>,
 }
 
 impl Execution {
@@ -36,26 +41,30 @@ impl Execution {
         end: Option<Instant>,
     ) -> Admitted<'s> {
         let approval = self.approval.take();
-        let Admission { verdict, decision } =
+        let Admission { verdict, decision, filled } =
             self.admit(around, approval.as_deref(), (selected, step, index));
-        let Some(permit) = verdict.permit() else {
-            return Admitted { verdict, decision, slot: None, newer: None };
-        };
-        let queue = match around.host.take_slot(selected.adapter.adapter_id()) {
-            Ok(slot) => return Admitted { verdict, decision, slot: Some(Ok(slot)), newer: None },
-            Err(queue) => queue,
+        let admitted = Admitted { verdict, decision, filled, slot: None, newer: None, approval };
+        let Some(permit) = admitted.verdict.permit() else { return admitted };
+        let kind = (!permit.is_dry_run()).then(|| permit.kind());
+        let queue = match around.host.take_slot(&selected.adapter, kind) {
+            TakenSlot::Free(slot) => return Admitted { slot: Some(Ok(slot)), ..admitted },
+            TakenSlot::Rejected(error) => {
+                return Admitted { slot: Some(Err((error, Duration::ZERO))), ..admitted };
+            }
+            TakenSlot::Queue(queue) => queue,
         };
         let timeout = step.timeout().into_iter().chain(permit.timeout()).min();
         let waited = Box::pin(self.wait_for_slot(queue, timeout, end)).await;
         if waited.is_err() {
-            return Admitted { verdict, decision, slot: Some(waited), newer: None };
+            return Admitted { slot: Some(waited), ..admitted };
         }
         let newer = around.refreshed();
         let around = newer.as_deref().unwrap_or(around);
-        let Admission { verdict, decision } =
+        let approval = admitted.approval;
+        let Admission { verdict, decision, filled } =
             self.admit(around, approval.as_deref(), (selected, step, index));
         let slot = verdict.permit().is_some().then_some(waited);
-        Admitted { verdict, decision, slot, newer }
+        Admitted { verdict, decision, filled, slot, newer, approval }
     }
 
     /// Asks the gate about a step, unless its caller was revoked.
@@ -70,7 +79,7 @@ impl Execution {
             Err(revocation) => {
                 let denial = revocation::denial(revocation);
                 let decision = around.law.denial_text(&denial.details, None);
-                Admission { verdict: Verdict::Deny(denial), decision }
+                Admission { verdict: Verdict::Deny(denial), decision, filled: None }
             }
         }
     }

@@ -16,9 +16,11 @@ use super::attesting::{ROLE_OUTPUT, confinement};
 use super::failure::{FailedCall, reported_failure};
 use super::record_limit::result_payload;
 use super::retrieving::Retrieving;
+use super::retry::Retries;
 use super::simulation::simulation;
 use super::slot::{Admitted, SlotResult};
 use super::{Broken, Execution, Pace, Surroundings};
+use crate::approval::Approval;
 use crate::caller::Revocation;
 use crate::config::Outputs;
 use crate::envoy;
@@ -50,13 +52,14 @@ impl Execution {
         let chosen = &selection.adapters[selection.of_step[index]];
         let adapter_id = chosen.adapter.adapter_id();
         let step_id = Arc::clone(&self.recorder.run().plan()[index]);
-        let Admitted { verdict, decision, slot, newer } =
+        let Admitted { verdict, decision, filled, slot, newer, approval } =
             self.admit_with_slot(around, (chosen, step, index), end).await;
         let around = newer.as_deref().unwrap_or(around);
         let nothing = Object::new();
-        let recorded = match &self.redacted_plan {
-            Some(plan) => &plan[index],
-            None => step.raw(),
+        let recorded = match (&filled, &self.redacted_plan) {
+            (Some(filled), _) => filled,
+            (None, Some(plan)) => &plan[index],
+            (None, None) => step.raw(),
         };
         let call = recorded.get("call").and_then(Value::as_object).unwrap_or(&nothing);
         if let (Verdict::Ask(question), 1) = (&verdict, attempt) {
@@ -98,8 +101,16 @@ impl Execution {
             Verdict::Call(permit) => {
                 let acting = self.acting(around, selection, (step, call), (index, attempt));
                 span = work_span!("step", step_id = &*step_id, adapter_id);
-                let call = (permit, slot, acting);
-                let made = self.make_call(around, call, (chosen, step), (index, end), &span);
+                let permitted = (permit, slot, acting);
+                let made = CallToMake {
+                    selected: chosen,
+                    step,
+                    index,
+                    filled: filled.as_ref(),
+                    approval: approval.as_deref(),
+                    end,
+                };
+                let made = self.make_call(around, permitted, made, &span);
                 let CheckedCall { answer, time, case: opened } = made.await?;
                 case = opened;
                 let how = outcome_label(&answer);
@@ -136,10 +147,10 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         (permit, slot, acting): (Permit<'_>, Option<SlotResult>, Option<Box<Acting>>),
-        (selected, step): (&Selected, &Step),
-        (index, end): (usize, Option<Instant>),
+        made: CallToMake<'_>,
         span: &Span,
     ) -> Result<CheckedCall, Broken> {
+        let CallToMake { selected, step, index, end, .. } = made;
         let adapter = &selected.adapter;
         let (adapter_id, holds_secrets) = (adapter.adapter_id(), permit.holds_secrets());
         let act = Act { adapter_id, tool: step.tool(), method: step.method() };
@@ -154,7 +165,17 @@ impl Execution {
                 return Ok(CheckedCall { answer, time: Duration::ZERO, case: None });
             }
         };
-        let call = self.call_in_slot(around, (permit, slot, step.timeout()), index, end);
+        let retries = Retries::of(&permit, case.is_none(), around);
+        let permitted = (permit, slot, step.timeout());
+        let call = async {
+            let first = self.call_in_slot(around, permitted, (index, 1), end).await?;
+            match retries {
+                Some(retries) if first.0.is_err() => {
+                    Box::pin(self.retry_call(around, retries, made, first)).await
+                }
+                _ => Ok(first),
+            }
+        };
         let (answer, time, report) = if span.is_disabled() {
             call.await?
         } else {
@@ -180,12 +201,12 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         (permit, slot, timeout): (Permit<'_>, Option<SlotResult>, Option<Duration>),
-        index: usize,
+        number: (usize, u64),
         end: Option<Instant>,
     ) -> Result<CallResult, Broken> {
         match slot {
             Some(Ok(slot)) => {
-                let called = self.call(around, (permit, slot, timeout), index, end).await?;
+                let called = self.call(around, (permit, slot, timeout), number, end).await?;
                 offload::step_aside(is_large(&called.0)).await;
                 Ok(called)
             }
@@ -199,7 +220,7 @@ impl Execution {
         &mut self,
         around: &Surroundings,
         (permit, slot, timeout): (Permit<'_>, CallSlot, Option<Duration>),
-        index: usize,
+        (index, attempt): (usize, u64),
         end: Option<Instant>,
     ) -> Result<CallResult, Broken> {
         // What a call may ask for is done outside, too.
@@ -214,6 +235,10 @@ impl Execution {
         let mut call_id = String::with_capacity(run_id.len() + 4);
         // Writing to a string does not fail.
         let _ = write!(call_id, "{run_id}/{index}");
+        if attempt > 1 {
+            // The attempt before may not have ended yet.
+            let _ = write!(call_id, "/retry-{attempt}");
+        }
         let listener = self.origin.listener.as_ref();
         let listening = listener.map(|listener| around.listeners.listen(&call_id, listener));
         let cancelled = Arc::clone(&self.cancelled);
@@ -303,6 +328,21 @@ impl Execution {
         let step_id = Arc::clone(&self.recorder.run().plan()[index]);
         self.recorder.record(&Payload::StepCompleted { step_id: &step_id, status: status.name() })
     }
+}
+
+/// A call that the gate lets through, and where it stands in its run.
+#[derive(Clone, Copy)]
+pub(super) struct CallToMake<'a> {
+    pub(super) selected: &'a Selected,
+    pub(super) step: &'a Step,
+    /// The index of the step.
+    pub(super) index: usize,
+    /// The step as recorded, with the defaults of its contract, if it lacked some.
+    pub(super) filled: Option<&'a Object>,
+    /// What a person was asked about it, and what they said.
+    pub(super) approval: Option<&'a Approval>,
+    /// The end of the run's time.
+    pub(super) end: Option<Instant>,
 }
 
 /// Checked answer of a call, with its time and the case of its evidence.

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use uuid::Uuid;
-use uuid::fmt::Hyphenated;
-
 use super::object_text::{ObjectText, write_array};
 use super::output_digest::OutputDigest;
-use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Started};
+use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Retried, Started};
 use crate::approval::Decision;
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
@@ -116,6 +113,21 @@ pub enum Payload<'a> {
         /// The decision of the policy, as canonical JSON text.
         policy_decision: Option<&'a str>,
     },
+    /// A call failed, and its contract lets it be made once more.
+    ToolCallRetried {
+        /// The step.
+        step_id: &'a str,
+        /// The adapter.
+        adapter_id: &'a str,
+        /// The number of the attempt that begins, from 2.
+        attempt: u64,
+        /// The pause before it.
+        delay_ms: u64,
+        /// The stable code of the attempt before.
+        error_code: &'a str,
+        /// What went wrong in the attempt before.
+        message: &'a str,
+    },
     /// A call was answered.
     ToolCallSucceeded {
         /// The step.
@@ -170,7 +182,7 @@ pub enum Payload<'a> {
         /// `ok` or `error`.
         status: &'a str,
     },
-    /// The record of what was done, as [`Provenance`] writes it.
+    /// The record of what was done, as [`Provenance`](super::Provenance) writes it.
     ProvenanceEmitted(&'a str),
     /// The run ended well.
     RunCompleted,
@@ -191,36 +203,6 @@ pub struct Place<'a> {
     pub missing: &'a [&'a str],
     /// What it may reach, by kind.
     pub grants: &'a Object,
-}
-
-/// What was asked and what came of it, as a digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provenance<'a> {
-    /// The id of the record, which is that of the event.
-    pub prov_id: Hyphenated,
-    /// The run.
-    pub run_id: &'a str,
-    /// The digest.
-    pub digest: Digest,
-}
-
-impl Provenance<'_> {
-    /// The id of the method by which it is made.
-    const METHOD: &'static str = "nexus-router.provenance.record_v0_1";
-
-    /// Appends the canonical text: no artifacts, and one record.
-    pub fn write(&self, out: &mut String) {
-        out.push_str("{\"artifacts\":[],\"records\":[{\"digests\":[");
-        let mut digest = ObjectText::open(out);
-        digest.text("alg", "sha256").text("artifact_id", &format!("run:{}", self.run_id));
-        digest.digest("value", self.digest);
-        digest.close();
-        out.push_str("],\"inputs\":[],\"method_id\":\"");
-        out.push_str(Self::METHOD);
-        out.push_str("\",\"outputs\":[],\"prov_id\":\"");
-        out.push_str(self.prov_id.encode_lower(&mut Uuid::encode_buffer()));
-        out.push_str("\"}]}");
-    }
 }
 
 /// Where a plan comes from.
@@ -246,6 +228,7 @@ impl Payload<'_> {
             Self::ApprovalRequested { .. } => Kind::ApprovalRequested,
             Self::ApprovalDecided { .. } => Kind::ApprovalDecided,
             Self::ToolCallRequested { .. } => Kind::ToolCallRequested,
+            Self::ToolCallRetried { .. } => Kind::ToolCallRetried,
             Self::ToolCallSucceeded { .. } => Kind::ToolCallSucceeded,
             Self::ToolCallFailed { .. } => Kind::ToolCallFailed,
             Self::SignalsEvaluated { .. } => Kind::SignalsEvaluated,
@@ -293,6 +276,9 @@ impl Payload<'_> {
                     method: call.get("method").and_then(Value::as_str).map(Cow::from),
                     attempt: *attempt,
                 })
+            }
+            Self::ToolCallRetried { step_id, attempt, .. } => {
+                Fact::ToolCallRetried(Retried { step_id: some(step_id), attempt: *attempt })
             }
             Self::ToolCallSucceeded { step_id, .. } => {
                 Fact::ToolCallSucceeded { step_id: some(step_id) }
@@ -428,6 +414,18 @@ impl Payload<'_> {
                     object.field("decision", |out| out.push_str(decision));
                 }
                 object.text("step_id", step_id);
+            }
+            Self::ToolCallRetried {
+                step_id,
+                adapter_id,
+                attempt,
+                delay_ms,
+                error_code,
+                message,
+            } => {
+                object.text("adapter_id", adapter_id).number("attempt", *attempt);
+                object.number("delay_ms", *delay_ms).text("error_code", error_code);
+                object.text("message", message).text("step_id", step_id);
             }
             Self::ToolCallSucceeded {
                 step_id,

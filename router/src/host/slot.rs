@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use nexus_router_sdk::{AdapterError, code};
 use tokio::sync::Notify;
 
-use super::{FOREVER, cancelled, time_from};
+use super::{FOREVER, breaker_pass, cancelled, time_from};
+use crate::breaker::{BreakerPass, BreakerSettings, CallKind};
+use crate::loader::Adapter;
 use crate::metrics::{CallInFlight, CallWaits};
 use crate::share::{FairPermit, FairPool, QueueEntry, ShareRefusal};
 
@@ -14,34 +16,61 @@ use crate::share::{FairPermit, FairPool, QueueEntry, ShareRefusal};
 pub(crate) struct CallSlot {
     _permit: Option<FairPermit>,
     _in_flight: CallInFlight,
+    /// What the circuit breaker says of the call.
+    pass: BreakerPass,
+}
+
+/// A slot, a place in the queue for one, or the rejection of the call.
+#[derive(Debug)]
+pub(crate) enum TakenSlot {
+    /// The call may be made.
+    Free(CallSlot),
+    /// All slots are taken.
+    Queue(SlotQueue),
+    /// The circuit of the adapter is open.
+    Rejected(AdapterError),
 }
 
 impl CallSlot {
     /// Returns a slot of an adapter that has no limit.
-    pub(super) fn unlimited(waits: CallWaits) -> Self {
-        Self { _permit: None, _in_flight: waits.begins() }
+    pub(super) fn unlimited(waits: CallWaits, pass: BreakerPass) -> Self {
+        Self { _permit: None, _in_flight: waits.begins(), pass }
     }
 
-    /// Takes a free slot. The error is the queue in which to wait for one.
+    /// Returns what the circuit breaker says of the call. The slot does not keep it.
+    pub(super) fn take_pass(&mut self) -> BreakerPass {
+        std::mem::take(&mut self.pass)
+    }
+
+    /// Takes a free slot, or returns the queue in which to wait for one.
     pub(super) fn take(
-        (adapter_id, slots): (&str, &FairPool),
+        (adapter, settings, kind): Circuit<'_>,
+        slots: &FairPool,
         waits: CallWaits,
         limit: Duration,
-    ) -> Result<Self, SlotQueue> {
+        pass: BreakerPass,
+    ) -> TakenSlot {
         match slots.try_acquire() {
-            Some(permit) => Ok(Self { _permit: Some(permit), _in_flight: waits.begins() }),
+            Some(permit) => {
+                TakenSlot::Free(Self { _permit: Some(permit), _in_flight: waits.begins(), pass })
+            }
             None => {
-                let (adapter_id, slots) = (adapter_id.to_owned(), slots.clone());
-                Err(SlotQueue { adapter_id, slots, waits, limit })
+                let (adapter, slots) = (adapter.clone(), slots.clone());
+                TakenSlot::Queue(SlotQueue { adapter, settings, kind, slots, waits, limit })
             }
         }
     }
 }
 
+/// What the circuit breaker of an adapter needs to judge a call.
+type Circuit<'a> = (&'a Adapter, BreakerSettings, Option<CallKind>);
+
 /// The queue for a slot, and a call in it that is counted as waiting.
 #[derive(Debug)]
 pub(crate) struct SlotQueue {
-    adapter_id: String,
+    adapter: Adapter,
+    settings: BreakerSettings,
+    kind: Option<CallKind>,
     slots: FairPool,
     waits: CallWaits,
     /// The time that calls of the adapter have.
@@ -53,7 +82,7 @@ impl SlotQueue {
     /// are served round robin, the calls of one token in the order of arrival.
     ///
     /// # Errors
-    /// When the token has too many calls in the queue, the time of the step or of the run is over, or the run is cancelled;
+    /// When the circuit is open, the token has too many calls in the queue, the time of the step or of the run is over, or the run is cancelled;
     /// with the time that passed.
     pub(crate) async fn wait(
         self,
@@ -62,7 +91,8 @@ impl SlotQueue {
         run: Option<Instant>,
         given_up: &Notify,
     ) -> Result<CallSlot, (AdapterError, Duration)> {
-        let Self { adapter_id, slots, waits, limit } = self;
+        let Self { adapter, settings, kind, slots, waits, limit } = self;
+        let adapter_id = adapter.adapter_id();
         let since = Instant::now();
         let time = time_from(since, limit, step, run);
         let not_called = serde_json::json!({ "called": false });
@@ -71,14 +101,18 @@ impl SlotQueue {
         let waiter = match slots.enqueue(token, entry) {
             Ok(waiter) => waiter,
             Err(full) => {
-                let refusal = ShareRefusal::Queue { adapter_id, limit: full.limit };
+                let refusal =
+                    ShareRefusal::Queue { adapter_id: adapter_id.to_owned(), limit: full.limit };
                 let error = AdapterError::operational(refusal.code(), refusal.to_string());
                 return Err((error.details(not_called), Duration::ZERO));
             }
         };
         let error = tokio::select! {
             permit = waiter => {
-                return Ok(CallSlot { _permit: Some(permit), _in_flight: waits.begins() });
+                // The circuit may have opened meanwhile.
+                let pass = breaker_pass(&adapter, &settings, kind);
+                let pass = pass.map_err(|error| (error, since.elapsed()))?;
+                return Ok(CallSlot { _permit: Some(permit), _in_flight: waits.begins(), pass });
             }
             () = tokio::time::sleep(time.min(FOREVER)) => {
                 let message = "all call slots of the adapter are in use";

@@ -1,5 +1,7 @@
 //! Adapters: list, show, health, release, validate, inspect.
 
+use std::time::Instant;
+
 use axum::response::Response;
 use http::StatusCode;
 
@@ -7,7 +9,7 @@ use super::guard::Context;
 use super::problem::Problem;
 use super::reply;
 use crate::access::Scope;
-use crate::app::{UnreadyAdapter, add_confinement, until};
+use crate::app::{UnreadyAdapter, add_confinement, moment, until};
 use crate::json::{Object, Value};
 use crate::loader::Adapter;
 use crate::service::RetryResult;
@@ -130,6 +132,11 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
     let refuses = workers.as_ref().map(|workers| workers.state);
     let refuses = refuses.filter(|state| ["quarantined", "waiting"].contains(state));
     object.insert("status", refuses.unwrap_or(if full { "busy" } else { "ok" }));
+    let circuit = adapter.breaker().map(|breaker| breaker.status(Instant::now()));
+    if let (None, Some(circuit)) = (refuses, circuit.filter(|circuit| circuit.left.is_some())) {
+        object.insert("status", "circuit_open");
+        object.insert("until", circuit.left.and_then(moment));
+    }
     if let (Some(_), Some(workers)) = (refuses, &workers) {
         object.insert("until", until(workers));
     }
@@ -140,7 +147,7 @@ pub(super) async fn health(context: Context) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &object.into()))
 }
 
-/// Lets an adapter out of quarantine.
+/// Lets an adapter out of quarantine, and closes its circuit.
 pub(super) async fn release(context: Context) -> Result<Response, Problem> {
     if let Some(failed) = unready(&context)?.filter(|unready| unready.failure.is_some()) {
         let mut object = failed.to_json(context.bearer.may(Scope::Admin));
@@ -148,7 +155,9 @@ pub(super) async fn release(context: Context) -> Result<Response, Problem> {
         return Ok(reply::json(StatusCode::OK, &object.into()));
     }
     let adapter = find(&context)?;
-    let released = adapter.release_by(Some(&context.bearer.caller.name));
+    let name = context.bearer.caller.name.as_str();
+    let closed = context.service.router().reset_circuit(&adapter, Some(name));
+    let released = adapter.release_by(Some(name)) || closed;
     let mut object = Object::new();
     object.insert("adapter_id", adapter.adapter_id());
     object.insert("released", released);

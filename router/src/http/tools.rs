@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use http::header::{HeaderValue, RETRY_AFTER};
 
 use super::guard::Context;
 use super::problem::Problem;
@@ -116,8 +117,20 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
         Status::Completed | Status::Failed => StatusCode::OK,
     };
     let run_id = outcome.run_id.clone();
-    let response = reply::json(status, &tool_response(outcome));
+    let retry_after = retry_after(&outcome);
+    let mut response = reply::json(status, &tool_response(outcome));
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     Ok(context.memory.metered(reply::at_run(response, &run_id)))
+}
+
+/// Returns after how many seconds a call may be made that was rejected for a while: by an open circuit, for example.
+fn retry_after(outcome: &Outcome) -> Option<u64> {
+    let details = &outcome.results.first()?.error.as_ref()?.details;
+    let rejected = details.get("called").and_then(Value::as_bool) == Some(false);
+    let milliseconds = details.get("retry_after_ms").filter(|_| rejected)?.as_i64()?;
+    Some(u64::try_from(milliseconds).ok()?.div_ceil(1000).max(1))
 }
 
 /// Returns the response about a run of one step.

@@ -97,7 +97,7 @@ pub(super) fn asks_nothing(keyword: &str) -> bool {
 /// Returns where a reference leads to; none if that is not in the document, or nowhere.
 ///
 /// A name with a percent sign would be read in two ways, and is not followed.
-pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+pub(crate) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let pointer = reference.strip_prefix('#')?;
     if pointer.contains('%') { None } else { root.pointer(pointer) }
 }

@@ -136,10 +136,6 @@ impl Reader<'_> {
             input_schema,
             output_schema,
         };
-        if operation.retry.attempts > 1 && !operation.idempotent && !operation.read_only {
-            let message = "an operation that is neither idempotent nor read_only is made once";
-            self.wrong(&below(&below(place, "retry"), "attempts"), message);
-        }
         self.check_examples(&operation, place);
         Some(operation)
     }

@@ -2,6 +2,7 @@
 
 mod built_in;
 mod constructors;
+mod refusal;
 mod simulated;
 mod unconfined;
 
@@ -17,16 +18,17 @@ use serde_json::Value;
 
 pub(crate) use built_in::Answered;
 use built_in::null_output;
+use refusal::{CRASHED, QUARANTINED, UNAVAILABLE, of_worker};
 
 use super::description::Description;
-use super::incident::crash_count;
 use super::library::{Instance, text_of};
 use super::placement::Confined;
 use super::undeclared::UndeclaredCodes;
+use crate::breaker::Breaker;
 use crate::digest::Digest;
 use crate::envoy::{self, Envoy};
 use crate::grant::Feature;
-use crate::worker::{self, Ending, Refusal, Team, Ticket};
+use crate::worker::{self, Team, Ticket};
 
 /// A longer answer is refused. Read into values, it may take a hundred times its length.
 pub(super) const MAX_ANSWER: usize = 16 * 1024 * 1024;
@@ -45,6 +47,7 @@ struct Inner {
     /// Workers that simulate calls, without network or writes.
     simulation: Option<Team>,
     undeclared: Arc<UndeclaredCodes>,
+    breaker: Breaker,
 }
 
 enum Backing {
@@ -173,6 +176,34 @@ impl Adapter {
     #[must_use]
     pub fn undeclared_codes(&self) -> BTreeMap<String, u64> {
         self.inner.undeclared.counts()
+    }
+
+    /// Returns how often each operation of its interface contract failed with each code that the contract does not
+    /// list. Beyond a bound, codes are counted together.
+    #[must_use]
+    pub fn undeclared_failures(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        self.inner.undeclared.of_operations()
+    }
+
+    /// Counts an error that it returned, with a code that its contract does not list for the operation. Returns whether
+    /// that is the first one of its kind. Codes of the boundary and of the router do not count.
+    pub(crate) fn count_undeclared_failure(&self, operation: &str, code: &str) -> bool {
+        let own = ![CRASHED, UNAVAILABLE, QUARANTINED].contains(&code);
+        own && self.inner.undeclared.count_failure(operation, code)
+    }
+
+    /// Returns the circuit breaker of the service behind it. What runs in the router without a service has none.
+    #[must_use]
+    pub fn breaker(&self) -> Option<&Breaker> {
+        match &self.inner.backing {
+            Backing::Library { .. } | Backing::Team { .. } => Some(&self.inner.breaker),
+            Backing::Envoy(_) | Backing::Unconfined { .. } | Backing::Null => None,
+        }
+    }
+
+    /// Returns whether it is in quarantine, and so rejects calls itself.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.workers().is_some_and(|workers| workers.state == "quarantined")
     }
 
     /// Lets it out of quarantine. False if it was not in it.
@@ -332,64 +363,6 @@ pub struct Workers {
     /// How long no worker is started.
     pub left: Option<Duration>,
 }
-
-/// Reads the answer of a worker. Only errors of the adapter itself count as such.
-fn of_worker(answer: worker::Answer, undeclared: &UndeclaredCodes) -> Result<String, AdapterError> {
-    match answer {
-        worker::Answer::Output(text) => checked_length(&text).map(|()| text),
-        worker::Answer::Error(text) => Err(undeclared.read_error(&text)),
-        worker::Answer::Lost(ending) => Err(lost(&ending)),
-        worker::Answer::Refused(refusal) => Err(refused(refusal)),
-    }
-}
-
-/// Makes the error of a call whose worker is gone.
-fn lost(ending: &Ending) -> AdapterError {
-    let message = format!("the adapter {ending} while it carried out the call");
-    let crashed = |details| AdapterError::bug_with_code(CRASHED, message.clone()).details(details);
-    match ending {
-        Ending::Crashed { signal } => crashed(serde_json::json!({ "signal": signal })),
-        Ending::Exited { code } => crashed(serde_json::json!({ "exit_code": code })),
-        Ending::Garbled { how } => crashed(serde_json::json!({ "broke": how })),
-        Ending::Overran { most } => crashed(serde_json::json!({ "most_processes": most })),
-        Ending::Flooded => AdapterError::operational(code::OUTPUT_TOO_LARGE, message),
-        Ending::TimedOut { .. } => AdapterError::operational(code::TIMEOUT, message),
-        Ending::Stopped => AdapterError::operational(code::CANCELLED, message),
-    }
-}
-
-/// Makes the error of a call that was not made because there is no worker.
-fn refused(refusal: Refusal) -> AdapterError {
-    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let unavailable = |message: String| AdapterError::operational(UNAVAILABLE, message);
-    let (error, details) = match refusal {
-        Refusal::Quarantined { left, crashes, last } => (
-            AdapterError::operational(
-                QUARANTINED,
-                format!(
-                    "the adapter is in quarantine after {}; the last: {last}",
-                    crash_count(crashes)
-                ),
-            ),
-            serde_json::json!({ "retry_after_ms": milliseconds(left) }),
-        ),
-        Refusal::Pausing { left, last } => (
-            unavailable(format!("the adapter is started again in a moment; the last end: {last}")),
-            serde_json::json!({ "retry_after_ms": milliseconds(left) }),
-        ),
-        Refusal::Unstartable { why } => {
-            (unavailable(format!("the adapter cannot be started: {why}")), serde_json::json!({}))
-        }
-        Refusal::Closed => {
-            (unavailable("the adapter is not there any more".to_owned()), serde_json::json!({}))
-        }
-    };
-    error.details(details).details(serde_json::json!({ "called": false }))
-}
-
-const CRASHED: &str = "ADAPTER_CRASHED";
-const UNAVAILABLE: &str = "ADAPTER_UNAVAILABLE";
-const QUARANTINED: &str = "ADAPTER_QUARANTINED";
 
 impl Drop for Inner {
     fn drop(&mut self) {

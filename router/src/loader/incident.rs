@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breaker::CircuitChange;
 use crate::worker;
 
 /// Something that befell the workers of an adapter.
@@ -31,6 +32,10 @@ pub enum IncidentKind {
     Quarantined,
     /// The quarantine is over.
     Released,
+    /// The circuit breaker rejects calls: the service behind the adapter fails.
+    CircuitOpened,
+    /// The circuit breaker lets calls through again.
+    CircuitClosed,
 }
 
 impl IncidentKind {
@@ -41,6 +46,8 @@ impl IncidentKind {
         ("not_started", Self::NotStarted),
         ("quarantined", Self::Quarantined),
         ("released", Self::Released),
+        ("circuit_opened", Self::CircuitOpened),
+        ("circuit_closed", Self::CircuitClosed),
     ];
 
     /// Returns the name.
@@ -52,7 +59,38 @@ impl IncidentKind {
             Self::NotStarted => "not_started",
             Self::Quarantined => "quarantined",
             Self::Released => "released",
+            Self::CircuitOpened => "circuit_opened",
+            Self::CircuitClosed => "circuit_closed",
         }
+    }
+}
+
+/// Reports incidents to a sink. The default writes them to the log.
+#[derive(Clone)]
+pub struct IncidentReporter(IncidentSink);
+
+impl IncidentReporter {
+    /// Makes a reporter to a sink.
+    #[must_use]
+    pub fn new(sink: IncidentSink) -> Self {
+        Self(sink)
+    }
+
+    /// Reports an incident.
+    pub fn report(&self, incident: &Incident) {
+        (self.0)(incident);
+    }
+}
+
+impl Default for IncidentReporter {
+    fn default() -> Self {
+        Self(log_incidents())
+    }
+}
+
+impl std::fmt::Debug for IncidentReporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IncidentReporter").finish_non_exhaustive()
     }
 }
 
@@ -64,12 +102,32 @@ pub type IncidentSink = Arc<dyn Fn(&Incident) + Send + Sync>;
 pub fn log_incidents() -> IncidentSink {
     Arc::new(|Incident { adapter_id, kind, text, .. }| match kind {
         IncidentKind::Quarantined => tracing::error!(adapter_id, "adapter {text}"),
-        IncidentKind::Released => tracing::info!(adapter_id, "adapter {text}"),
+        IncidentKind::Released | IncidentKind::CircuitClosed => {
+            tracing::info!(adapter_id, "adapter {text}");
+        }
         _ => tracing::warn!(adapter_id, "adapter {text}"),
     })
 }
 
 impl Incident {
+    /// Returns the incident of a circuit that changed.
+    pub(crate) fn of_circuit(adapter_id: &str, change: &CircuitChange, by: Option<&str>) -> Self {
+        let (kind, text) = match change {
+            CircuitChange::Opened { failures, code, pause } => (
+                IncidentKind::CircuitOpened,
+                format!(
+                    "has an open circuit for {} after {failures} failures in a row; the last: {code}",
+                    duration(*pause)
+                ),
+            ),
+            CircuitChange::Closed => {
+                (IncidentKind::CircuitClosed, "has a closed circuit again".to_owned())
+            }
+        };
+        let (adapter_id, by) = (adapter_id.to_owned(), by.map(str::to_owned));
+        Self { adapter_id, kind, text, by }
+    }
+
     pub(super) fn of(adapter_id: &str, incident: &worker::Incident) -> Self {
         let (kind, text) = match incident {
             worker::Incident::Crashed { ending, lost } => {

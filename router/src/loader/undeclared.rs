@@ -28,7 +28,25 @@ const OF_THE_BOUNDARY: &[&str] = &[
 #[derive(Debug, Default)]
 pub(super) struct UndeclaredCodes {
     declared: BTreeSet<String>,
-    counts: Mutex<BTreeMap<String, u64>>,
+    counts: Mutex<CodeCounts>,
+    /// Codes that the interface contract does not list, by operation. A contract bounds the number of operations.
+    of_operations: Mutex<BTreeMap<String, CodeCounts>>,
+}
+
+/// Number of errors by code.
+#[derive(Debug, Default)]
+struct CodeCounts(BTreeMap<String, u64>);
+
+impl CodeCounts {
+    /// Counts a code. Returns whether it is the first of its name.
+    fn count(&mut self, code: &str) -> bool {
+        let code = if code::is_well_formed(code) { code } else { MALFORMED };
+        let known = self.0.contains_key(code);
+        let name = if known || self.0.len() < MAX_CODES { code } else { OTHER };
+        let count = self.0.entry(name.to_owned()).or_default();
+        *count = count.saturating_add(1);
+        *count == 1
+    }
 }
 
 impl UndeclaredCodes {
@@ -36,7 +54,7 @@ impl UndeclaredCodes {
     pub(super) fn new(manifest: Option<&ManifestView>) -> Self {
         let declared =
             manifest.into_iter().flat_map(|manifest| manifest.error_codes.iter().cloned());
-        Self { declared: declared.collect(), counts: Mutex::default() }
+        Self { declared: declared.collect(), ..Self::default() }
     }
 
     /// Reads the text of an error that the adapter returned, and counts its code.
@@ -57,17 +75,31 @@ impl UndeclaredCodes {
         if OF_THE_BOUNDARY.contains(&code) || self.declared.contains(code) {
             return;
         }
-        let code = if code::is_well_formed(code) { code } else { MALFORMED };
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = counts.contains_key(code);
-        let name = if known || counts.len() < MAX_CODES { code } else { OTHER };
-        let count = counts.entry(name.to_owned()).or_default();
-        *count = count.saturating_add(1);
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).count(code);
+    }
+
+    /// Counts a code that a contract does not list for an operation, unless it is one of the boundary. Returns whether
+    /// it is the first of its name.
+    pub(super) fn count_failure(&self, operation: &str, code: &str) -> bool {
+        if OF_THE_BOUNDARY.contains(&code) {
+            return false;
+        }
+        let mut operations = self.of_operations.lock().unwrap_or_else(PoisonError::into_inner);
+        match operations.get_mut(operation) {
+            Some(counts) => counts.count(code),
+            None => operations.entry(operation.to_owned()).or_default().count(code),
+        }
     }
 
     /// Returns how often each code was returned, by code.
     pub(super) fn counts(&self) -> BTreeMap<String, u64> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Returns how often each operation failed with each code that its contract does not list.
+    pub(super) fn of_operations(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let operations = self.of_operations.lock().unwrap_or_else(PoisonError::into_inner);
+        operations.iter().map(|(name, counts)| (name.clone(), counts.0.clone())).collect()
     }
 }
 
@@ -106,5 +138,18 @@ mod tests {
         assert_eq!((counts["CODE_0"], counts[MALFORMED]), (1, 10_000));
         assert_eq!(counts[OTHER], 10_000 - (MAX_CODES as u64 - 1));
         assert!(counts.keys().all(|name| name.len() <= 64));
+    }
+
+    #[test]
+    fn failures_are_counted_by_operation_and_code() {
+        let codes = UndeclaredCodes::default();
+        assert!(codes.count_failure("search", "SOLD_OUT"));
+        assert!(!codes.count_failure("search", "SOLD_OUT"));
+        assert!(codes.count_failure("upsert", "SOLD_OUT"));
+        assert!(!codes.count_failure("search", "BUG_ERROR"));
+        let counts = codes.of_operations();
+        assert_eq!((counts["search"]["SOLD_OUT"], counts["upsert"]["SOLD_OUT"]), (2, 1));
+        assert_eq!(counts["search"].len(), 1);
+        assert!(codes.counts().is_empty());
     }
 }

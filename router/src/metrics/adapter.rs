@@ -15,8 +15,15 @@ use super::{OTHER, Times};
 pub(super) const OUTCOMES: [&str; 5] = ["ok", "operational", "bug", "denied", "simulated"];
 
 /// What can befall workers.
-pub(super) const INCIDENTS: [&str; 5] =
-    ["crashed", "stuck", "not_started", "quarantined", "released"];
+pub(super) const INCIDENTS: [&str; 7] = [
+    "crashed",
+    "stuck",
+    "not_started",
+    "quarantined",
+    "released",
+    "circuit_opened",
+    "circuit_closed",
+];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct AdapterLabel {
@@ -43,6 +50,7 @@ pub(super) struct Families {
     pub(super) waiting: Family<AdapterLabel, Gauge>,
     pub(super) in_flight: Family<AdapterLabel, Gauge>,
     pub(super) incidents: Family<IncidentLabels, Counter>,
+    pub(super) retries: Family<AdapterLabel, Counter>,
 }
 
 impl Families {
@@ -53,6 +61,7 @@ impl Families {
             waiting: Family::default(),
             in_flight: Family::default(),
             incidents: Family::default(),
+            retries: Family::default(),
         }
     }
 
@@ -68,6 +77,7 @@ impl Families {
         self.waits.remove(&label);
         self.waiting.remove(&label);
         self.in_flight.remove(&label);
+        self.retries.remove(&label);
     }
 }
 
@@ -109,6 +119,11 @@ impl Handles {
         let kind = super::known(kind, &INCIDENTS);
         let labels = IncidentLabels { adapter: Arc::clone(&self.adapter), kind };
         self.families.incidents.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn retried(&self) {
+        let label = AdapterLabel { adapter: Arc::clone(&self.adapter) };
+        self.families.retries.get_or_create(&label).inc();
     }
 
     fn waited(&self, time: Duration) {

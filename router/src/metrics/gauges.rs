@@ -39,6 +39,10 @@ pub struct Gauges {
     pub of_workers: Vec<WorkerGauges>,
     /// Errors of each adapter whose codes it did not declare.
     pub undeclared_errors: Vec<(String, u64)>,
+    /// Errors of each adapter whose codes its interface contract does not list.
+    pub undeclared_failures: Vec<(String, u64)>,
+    /// Whether the circuit of each adapter is open or half-open.
+    pub circuits: Vec<(String, bool)>,
     /// Whether runs are accepted.
     pub ready: bool,
     /// Whether the daemon finishes its runs and stops.
@@ -99,6 +103,7 @@ impl Gauges {
     fn add_workers(&self, registry: &mut Registry) {
         let (workers, quarantined, undeclared) =
             (Family::default(), Family::default(), Family::default());
+        let (failures, circuits) = (Family::default(), Family::default());
         let count =
             |family: &Family<AdapterLabel, Gauge>, (index, name): (usize, &str), number: u64| {
                 let name = if index < MAX_ADAPTERS { name } else { OTHER };
@@ -113,10 +118,18 @@ impl Gauges {
         for (index, (name, errors)) in self.undeclared_errors.iter().enumerate() {
             count(&undeclared, (index, name), *errors);
         }
+        for (index, (name, errors)) in self.undeclared_failures.iter().enumerate() {
+            count(&failures, (index, name), *errors);
+        }
+        for (index, (name, is_open)) in self.circuits.iter().enumerate() {
+            count(&circuits, (index, name), u64::from(*is_open));
+        }
         for (name, family) in [
             ("nexus_router_adapter_workers", workers),
             ("nexus_router_adapter_quarantined", quarantined),
             ("nexus_router_adapter_undeclared_errors", undeclared),
+            ("nexus_router_adapter_undeclared_failures", failures),
+            ("nexus_router_adapter_circuit_open", circuits),
         ] {
             registry.register(name, meaning(name), family);
         }

@@ -58,7 +58,13 @@ pub const METRICS: &[Metric] = &[
         "nexus_router_adapter_incidents_total",
         "counter",
         &["adapter", "kind"],
-        "What befell the workers of an adapter: crashed, stuck, not_started, quarantined or released",
+        "What befell an adapter: crashed, stuck, not_started, quarantined, released, circuit_opened or circuit_closed",
+    ),
+    row(
+        "nexus_router_call_retries_total",
+        "counter",
+        &["adapter"],
+        "Further attempts at calls that failed, as the interface contract of the adapter allows",
     ),
     row(
         "nexus_router_store_commit_duration_seconds",
@@ -159,6 +165,18 @@ pub const METRICS: &[Metric] = &[
         "gauge",
         &["adapter"],
         "Errors that an adapter returned since it was loaded, with codes that its manifest does not list",
+    ),
+    row(
+        "nexus_router_adapter_undeclared_failures",
+        "gauge",
+        &["adapter"],
+        "Errors that an adapter returned since it was loaded, with codes that its interface contract does not list for the operation",
+    ),
+    row(
+        "nexus_router_adapter_circuit_open",
+        "gauge",
+        &["adapter"],
+        "1 while the circuit breaker of an adapter is open or half-open, else 0",
     ),
     row("nexus_router_ready", "gauge", &[], "1 if runs are accepted, else 0"),
     row(

@@ -143,7 +143,7 @@ impl Recorded {
                 }
             }
             Kind::StepStarted => self.approval = None,
-            Kind::RunCompleted => {}
+            Kind::ToolCallRetried | Kind::RunCompleted => {}
         }
     }
 }

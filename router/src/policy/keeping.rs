@@ -1,15 +1,16 @@
 //! The interface contract that an adapter keeps: which operations it has, what each takes and gives, and how long
 //! it may take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use semver::Version;
 
-use super::{Act, Contract, Denial, Law};
+use super::{Act, Contract, Denial, InputDefaults, Law};
 use crate::conform::Schema;
 use crate::digest::Digest;
-use crate::interface::Interface;
+use crate::interface::{Interface, Retry};
 use crate::json::{Object, Value};
 
 /// An interface contract as the gate uses it: everything is read and compiled.
@@ -22,7 +23,9 @@ pub struct Keeping {
     /// Its digest.
     pub digest: Digest,
     /// The operations by tool and method.
-    operations: BTreeMap<String, BTreeMap<String, KeptOperation>>,
+    operations: BTreeMap<String, BTreeMap<String, Arc<KeptOperation>>>,
+    /// Whether one of the operations only reads.
+    pub has_reads: bool,
 }
 
 /// An operation as the gate uses it.
@@ -36,6 +39,12 @@ pub struct KeptOperation {
     pub idempotent: bool,
     /// Whether a call changes nothing.
     pub read_only: bool,
+    /// How often, and how soon, a call may be made again.
+    pub retry: Retry,
+    /// The codes with which a call may fail.
+    pub failure_codes: BTreeSet<String>,
+    /// What is written for arguments that the caller leaves out.
+    pub defaults: InputDefaults,
     /// What it takes and gives.
     pub contract: Contract,
 }
@@ -54,7 +63,8 @@ impl Keeping {
     /// # Errors
     /// With what cannot be used.
     pub fn of(interface: &Interface) -> Result<Self, String> {
-        let mut operations: BTreeMap<String, BTreeMap<String, KeptOperation>> = BTreeMap::new();
+        let mut operations: BTreeMap<String, BTreeMap<String, Arc<KeptOperation>>> =
+            BTreeMap::new();
         for (name, operation) in &interface.operations {
             let read = |what: &str, schema: &Value| {
                 Schema::read(&schema.to_serde())
@@ -70,16 +80,24 @@ impl Keeping {
                 timeout: operation.timeout,
                 idempotent: operation.idempotent,
                 read_only: operation.read_only,
+                retry: operation.retry,
+                failure_codes: operation
+                    .failure_modes
+                    .iter()
+                    .map(|mode| mode.code.clone())
+                    .collect(),
+                defaults: InputDefaults::of(&operation.input_schema),
                 contract,
             };
             let methods = operations.entry(operation.tool.clone()).or_default();
-            methods.insert(operation.method.clone(), kept);
+            methods.insert(operation.method.clone(), Arc::new(kept));
         }
         Ok(Self {
             interface_id: interface.adapter_id.clone(),
             version: interface.version.clone(),
             digest: interface.digest,
             operations,
+            has_reads: interface.operations.values().any(|operation| operation.read_only),
         })
     }
 
@@ -92,7 +110,7 @@ impl Keeping {
 
     /// Finds an operation by the call that it is.
     #[must_use]
-    pub fn operation(&self, tool: &str, method: &str) -> Option<&KeptOperation> {
+    pub fn operation(&self, tool: &str, method: &str) -> Option<&Arc<KeptOperation>> {
         self.operations.get(tool)?.get(method)
     }
 }
@@ -100,7 +118,7 @@ impl Keeping {
 impl Law {
     /// Finds the operation of a contract that a call is, if its adapter keeps one.
     #[must_use]
-    pub fn operation(&self, act: Act<'_>) -> Option<&KeptOperation> {
+    pub fn operation(&self, act: Act<'_>) -> Option<&Arc<KeptOperation>> {
         self.interfaces.get(act.adapter_id)?.operation(act.tool, act.method)
     }
 

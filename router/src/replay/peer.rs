@@ -67,6 +67,7 @@ impl Peer {
             | Fact::StepStarted { .. }
             | Fact::ApprovalRequested { .. }
             | Fact::ApprovalDecided { .. }
+            | Fact::ToolCallRetried(_)
             | Fact::SignalsEvaluated { .. }
             | Fact::ProvenanceEmitted => {}
         }

@@ -86,6 +86,7 @@ impl<'a> Provenance<'a> {
             | Fact::ApprovalRequested { .. }
             | Fact::ApprovalDecided { .. }
             | Fact::ToolCallRequested(_)
+            | Fact::ToolCallRetried(_)
             | Fact::RunCompleted { .. }
             | Fact::RunFailed { .. } => {}
         }

@@ -305,3 +305,36 @@ fn signals_are_judged_between_the_answer_and_the_end_of_their_step() {
     other[6].1 = other[6].1.replace("\"a\"", "\"z\"");
     assert_eq!(found(&other), ["STEP_MISMATCH"]);
 }
+
+/// The events of the same run, in which the call of the first step is retried.
+fn retried(attempts: &[u64]) -> Vec<(&'static str, String)> {
+    let mut events = events();
+    for (place, attempt) in (5..).zip(attempts) {
+        let payload = format!(r#"{{"attempt":{attempt},"step_id":"a"}}"#);
+        events.insert(place, ("TOOL_CALL_RETRIED", payload));
+    }
+    events
+}
+
+#[test]
+fn retries_are_counted_between_request_and_result() {
+    assert_eq!(found(&retried(&[2, 3, 4])), [""; 0]);
+    for wrong in [&[1][..], &[3], &[2, 2], &[2, 4], &[0]] {
+        assert_eq!(found(&retried(wrong)), ["EVENT_OUT_OF_ORDER"], "{wrong:?}");
+    }
+    for place in [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11] {
+        let mut moved = retried(&[2]);
+        let event = moved.remove(5);
+        moved.insert(place, event);
+        assert!(!found(&moved).is_empty(), "at {place}");
+    }
+    // A request after a crash begins to count afresh.
+    let mut resumed = retried(&[2]);
+    let again = r#"{"attempt":2,"call":{"method":"m"},"step_id":"a"}"#.to_owned();
+    resumed.insert(6, ("TOOL_CALL_REQUESTED", again));
+    resumed.insert(7, resumed[5].clone());
+    assert_eq!(found(&resumed), [""; 0]);
+    let mut bare = retried(&[2]);
+    bare[5].1 = r#"{"step_id":"a"}"#.to_owned();
+    assert_eq!(found(&bare), ["EVENT_OUT_OF_ORDER"]);
+}

@@ -113,6 +113,14 @@ impl Step {
         direct_to(&mut self.0, operation, timeout);
     }
 
+    /// Returns the step with other arguments for its call.
+    pub(crate) fn with_args(&self, args: Object) -> Self {
+        let (mut raw, mut call) = (self.0.clone(), self.call().clone());
+        call.insert("args", args);
+        raw.insert("call", call);
+        Self(raw)
+    }
+
     /// Returns the step exactly as given.
     #[must_use]
     pub const fn raw(&self) -> &Object {

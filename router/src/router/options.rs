@@ -12,6 +12,7 @@ use crate::evidence::Keeper;
 use crate::gate::Witness;
 use crate::host::CallLimits;
 use crate::listener::Listeners;
+use crate::loader::IncidentReporter;
 use crate::metrics::Metrics;
 use crate::policy::Law;
 use crate::secret::Secrets;
@@ -40,6 +41,8 @@ pub struct Options {
     pub metrics: Metrics,
     /// Is told of calls that are denied.
     pub witness: Witness,
+    /// Is told of circuits that open and close.
+    pub incidents: IncidentReporter,
     /// Who keeps evidence of what is done in a role, if anybody does.
     pub keeper: Option<Arc<Keeper>>,
     /// Who hears what calls tell; whoever loads the adapters puts its sink before theirs.
@@ -68,6 +71,7 @@ impl Default for Options {
             law: Law::default(),
             metrics: Metrics::default(),
             witness: Witness::default(),
+            incidents: IncidentReporter::default(),
             keeper: None,
             listeners: Listeners::default(),
             desks: Desks::default(),

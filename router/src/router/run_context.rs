@@ -19,10 +19,17 @@ pub(super) fn surroundings(
     let Options { calls, adapter_calls, runs_in_flight, shares, secrets, law, metrics, .. } =
         options;
     let Options { witness, listeners, desks, keeper, caller_check, .. } = options;
-    let Options { run_record_bytes, memory, .. } = options;
+    let Options { run_record_bytes, memory, incidents, .. } = options;
     let (all, own, in_flight) = (&calls, &adapter_calls, runs_in_flight);
     let queued_per_token = shares.queued_per_token;
-    let limits = SlotLimits { all, own, in_flight, queued_per_token, metrics: &metrics };
+    let limits = SlotLimits {
+        all,
+        own,
+        in_flight,
+        queued_per_token,
+        metrics: &metrics,
+        incidents: &incidents,
+    };
     let host = Host::new(runtime.clone(), &registry, limits, before.map(|before| &*before.host));
     let law = Arc::new(law);
     let (rules, rules_version) = match before {

@@ -1,5 +1,8 @@
 //! What befalls workers: recorded as it happens, and measured when somebody looks.
 
+use std::collections::BTreeMap;
+use std::time::Instant;
+
 use crate::app::App;
 use crate::audit::Audit;
 use crate::json::Object;
@@ -17,6 +20,8 @@ pub(super) fn witness(app: &App, audit: &Audit) {
             IncidentKind::NotStarted => "adapter.not_started",
             IncidentKind::Quarantined => "adapter.quarantined",
             IncidentKind::Released => "adapter.released",
+            IncidentKind::CircuitOpened => "adapter.circuit_opened",
+            IncidentKind::CircuitClosed => "adapter.circuit_closed",
         };
         let mut payload = Object::new();
         payload.insert("adapter", incident.adapter_id.as_str());
@@ -37,6 +42,26 @@ pub(super) fn gauges(registry: &Registry) -> Vec<WorkerGauges> {
             workers: workers.processes.len() as u64,
             quarantined: workers.state == "quarantined",
         })
+    });
+    of.collect()
+}
+
+/// Returns how many errors of each adapter had codes that its interface contract does not list.
+pub(super) fn undeclared_failures(registry: &Registry) -> Vec<(String, u64)> {
+    let counted = registry.adapters().map(|adapter| {
+        let operations = adapter.undeclared_failures();
+        let errors = operations.values().flat_map(BTreeMap::values);
+        (adapter.adapter_id().to_owned(), errors.fold(0, |sum, count| count.saturating_add(sum)))
+    });
+    counted.collect()
+}
+
+/// Returns whether the circuit of each adapter that has one is open or half-open.
+pub(super) fn circuits(registry: &Registry) -> Vec<(String, bool)> {
+    let now = Instant::now();
+    let of = registry.adapters().filter_map(|adapter| {
+        let is_open = adapter.breaker()?.status(now).state != "closed";
+        Some((adapter.adapter_id().to_owned(), is_open))
     });
     of.collect()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::scan::Members;
-use crate::event::{Fact, Kind, Planned, PlannedStep, Requested, Started};
+use crate::event::{Fact, Kind, Planned, PlannedStep, Requested, Retried, Started};
 
 /// In which state a payload was found.
 #[derive(Debug)]
@@ -50,7 +50,10 @@ pub(crate) fn read<'a, T>(
 fn quick(kind: Kind, payload: &str) -> Option<(Fact<'_>, Option<&str>)> {
     Some(match kind {
         // There is one in a log, or a few.
-        Kind::RunStarted | Kind::ApprovalRequested | Kind::ApprovalDecided => return None,
+        Kind::RunStarted
+        | Kind::ApprovalRequested
+        | Kind::ApprovalDecided
+        | Kind::ToolCallRetried => return None,
         // What matters of it stands deeper than this looks.
         Kind::SignalsEvaluated => return None,
         Kind::PlanCreated => (Fact::PlanCreated(quick_plan(payload)?), None),
@@ -222,6 +225,7 @@ const fn silent(kind: Kind) -> Fact<'static> {
         Kind::ToolCallRequested => {
             Fact::ToolCallRequested(Requested { step_id: None, method: None, attempt: 1 })
         }
+        Kind::ToolCallRetried => Fact::ToolCallRetried(Retried { step_id: None, attempt: 0 }),
         Kind::ToolCallSucceeded => Fact::ToolCallSucceeded { step_id: None },
         Kind::ToolCallFailed => Fact::ToolCallFailed { step_id: None },
         Kind::SignalsEvaluated => Fact::SignalsEvaluated { step_id: None, action: None },

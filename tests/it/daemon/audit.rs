@@ -89,7 +89,8 @@ fn every_request_is_counted_also_without_a_route_or_an_answer() {
 #[test]
 fn what_is_recorded_is_what_the_table_says() {
     let rules = "[[policy.rules]]\neffect = \"deny\"\ntool = \"shop\"\n\
-                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n";
+                 [[policy.rules]]\neffect = \"approve\"\ntool = \"risk\"\n\
+                 [breaker]\nfailures = 2\n";
     let changing = "[[adapters]]\nref = \"conformance_adapter:create_adapter\"\n\
                     [adapters.offer]\ntools = [\"test_trigger_*\"]\n";
     let failing_one = "[[adapters]]\nid = \"fails\"\nref = \"bad_adapters:factory_segfaults\"\n";

@@ -39,13 +39,14 @@ fn adapters_of_a_running_daemon_are_listed() {
         "WORKERS",
         "RESTARTS",
         "LAST END",
+        "CIRCUIT",
         "UNDECLARED ERRORS",
     ];
     assert_eq!(heading, headings);
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
     for id in ["echo", "many", "fake", "null"] {
         let row = rows.iter().find(|row| row[0] == id).unwrap_or_else(|| panic!("{id}: {table}"));
-        assert!(row.len() >= 8, "{table}");
+        assert!(row.len() >= 9, "{table}");
         let isolation = if id == "null" { "inline" } else { "worker" };
         assert!(row.contains(&isolation), "{table}");
     }

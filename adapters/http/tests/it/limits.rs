@@ -149,3 +149,19 @@ fn a_large_body_is_sent_whole() {
     let output = testing::call(&adapter(&server.url(), json!({})), "t", "m", args).unwrap();
     assert_eq!(output["length"], length);
 }
+
+#[test]
+fn servers_say_when_to_ask_again() {
+    for (header, expected) in [
+        ("Retry-After: 7\r\n", json!(7)),
+        ("Retry-After:  12 \r\n", json!(12)),
+        ("Retry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n", Value::Null),
+        ("Retry-After: -1\r\n", Value::Null),
+        ("", Value::Null),
+    ] {
+        let server = Canned::replying(reply("503 Service Unavailable", header, ""));
+        let error = call(&server, json!({})).unwrap_err();
+        let said = error.details.get("retry_after").cloned().unwrap_or_default();
+        assert_eq!((error.code.as_str(), said), (code::HTTP_ERROR, expected), "{header}");
+    }
+}

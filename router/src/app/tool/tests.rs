@@ -134,7 +134,7 @@ fn adapters_are_listed_validated_and_documented() {
     let directory = tempfile::tempdir().unwrap();
     let app = app(directory.path(), Paths::Allowed);
     let listed = app.tool("nexus-router.adapters", request(None, &[])).unwrap();
-    let expected = r#"{"adapters":[{"adapter_id":"null","adapter_kind":"null","capabilities":["dry_run"],"isolation":"inline","last_end":null,"restarts":0,"state":"inline","undeclared_error_codes":{},"until":null,"workers":0}],"default_adapter_id":"null","total":1}"#;
+    let expected = r#"{"adapters":[{"adapter_id":"null","adapter_kind":"null","capabilities":["dry_run"],"circuit":null,"circuit_error":null,"circuit_until":null,"isolation":"inline","last_end":null,"restarts":0,"state":"inline","undeclared_error_codes":{},"undeclared_failure_codes":{},"until":null,"workers":0}],"default_adapter_id":"null","total":1}"#;
     assert_eq!(to_canonical(&listed), expected);
     let none = request(None, &[("capability", r#""apply""#)]);
     assert_eq!(app.tool("nexus-router.adapters", none).unwrap().get("total"), Some(&Value::Int(0)));

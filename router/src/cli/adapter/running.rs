@@ -7,7 +7,7 @@ use super::super::output::{Format, Output, columns, shortened};
 use super::super::reach::{Reach, encoded, refused};
 use super::super::{Answer, Error};
 use crate::config::Environment;
-use crate::json::Value;
+use crate::json::{Object, Value};
 use crate::python_text::visible;
 
 /// What is asked for.
@@ -15,7 +15,7 @@ const PATH: &str = "/v1/adapters";
 /// The largest answer that is read: a thousand adapters take a tenth of it.
 const MAX_ANSWER: u64 = 4 * 1024 * 1024;
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "ADAPTER",
     "KIND",
     "CAPABILITIES",
@@ -24,6 +24,7 @@ const HEADINGS: [&str; 9] = [
     "WORKERS",
     "RESTARTS",
     "LAST END",
+    "CIRCUIT",
     "UNDECLARED ERRORS",
 ];
 
@@ -142,7 +143,7 @@ impl RunningAdapter {
     }
 }
 
-/// Lets an adapter of a daemon out of quarantine. The answer is no if it was not in it.
+/// Lets an adapter of a daemon out of quarantine, and closes its circuit. The answer is no if there was neither to do.
 pub(super) fn release(
     arguments: &RunningAdapter,
     environment: &Environment,
@@ -153,7 +154,9 @@ pub(super) fn release(
     match (arguments.format, released) {
         (Format::Json, _) => output.value(&body)?,
         (_, true) => output.line(&format!("released: {shown}"))?,
-        (_, false) => output.line(&format!("not in quarantine: {shown}"))?,
+        (_, false) => {
+            output.line(&format!("not in quarantine, and its circuit is closed: {shown}"))?;
+        }
     }
     Ok(if released { Answer::Yes } else { Answer::No })
 }
@@ -215,20 +218,41 @@ fn row(adapter: &Value) -> Vec<String> {
         cell("workers"),
         cell("restarts"),
         cell("last_end"),
+        circuit(adapter),
         undeclared(adapter),
     ];
     cells.iter().map(|cell| shortened(&visible(cell))).collect()
 }
 
-/// Returns the error codes that an adapter returned without having declared them, each with its number.
+/// Returns the state of the circuit breaker of an adapter: until when it is open, and after which error.
+fn circuit(adapter: &Value) -> String {
+    let text = |key: &str| adapter.get(key).and_then(Value::as_str);
+    match (text("circuit"), text("circuit_until"), text("circuit_error")) {
+        (None, _, _) => "-".to_owned(),
+        (Some(state), Some(until), Some(code)) => format!("{state} until {until}: {code}"),
+        (Some(state), None, Some(code)) => format!("{state}: {code}"),
+        (Some(state), _, None) => state.to_owned(),
+    }
+}
+
+/// Returns the error codes that an adapter returned without having declared them, each with its number. Before those that
+/// its interface contract does not list stands the operation.
 fn undeclared(adapter: &Value) -> String {
     let Some(Value::Object(codes)) = adapter.get("undeclared_error_codes") else {
         return "-".to_owned();
     };
-    let counted = codes.iter().filter_map(|(code, count)| match count {
-        Value::Int(count) => Some(format!("{code} {count}")),
-        _ => None,
+    let counted = |operation: &str, codes: &Object| -> Vec<String> {
+        let code = |(code, count): (&str, &Value)| match count {
+            Value::Int(count) => Some(format!("{operation}{code} {count}")),
+            _ => None,
+        };
+        codes.iter().filter_map(code).collect()
+    };
+    let operations = adapter.get("undeclared_failure_codes").and_then(Value::as_object);
+    let of_contract = operations.into_iter().flat_map(Object::iter).flat_map(|(name, codes)| {
+        codes.as_object().map(|codes| counted(&format!("{name} "), codes)).unwrap_or_default()
     });
+    let counted = counted("", codes).into_iter().chain(of_contract);
     match counted.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => "-".to_owned(),
         counted => counted,
@@ -246,7 +270,9 @@ mod tests {
         let whole = r#"{"adapter_id": "shop", "adapter_kind": "http", "capabilities": ["external", "apply"],
             "isolation": "worker", "state": "quarantined", "workers": 0, "restarts": 5,
             "last_end": "crashed with SIGSEGV (signal 11)", "until": "2030-01-01T00:00:00Z",
-            "undeclared_error_codes": {"SOLD_OUT": 3, "TIMEOUT": 1}}"#;
+            "undeclared_error_codes": {"SOLD_OUT": 3, "TIMEOUT": 1},
+            "undeclared_failure_codes": {"search": {"TIMEOUT": 2}},
+            "circuit": "open", "circuit_until": "2030-01-01T00:00:01Z", "circuit_error": "TIMEOUT"}"#;
         assert_eq!(
             shown(whole),
             [
@@ -258,15 +284,16 @@ mod tests {
                 "0",
                 "5",
                 "crashed with SIGSEGV (signal 11)",
-                "SOLD_OUT 3, TIMEOUT 1"
+                "open until 2030-01-01T00:00:01Z: TIMEOUT",
+                "SOLD_OUT 3, TIMEOUT 1, search TIMEOUT 2"
             ]
         );
         let bare =
             r#"{"adapter_id": "a\u001b[2J", "capabilities": [], "until": null, "last_end": null}"#;
         let bare = shown(bare);
         assert!(bare[0].starts_with('a') && !bare[0].contains('\u{1b}'), "{bare:?}");
-        assert_eq!(bare[1..], ["-"; 8]);
-        assert_eq!(shown("1"), ["-"; 9]);
+        assert_eq!(bare[1..], ["-"; 9]);
+        assert_eq!(shown("1"), ["-"; 10]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nexus_router_sdk::Capability;
 
 use super::{Adapter, Backing, Inner};
+use crate::breaker::Breaker;
 use crate::digest::Digest;
 use crate::loader::library::Instance;
 use crate::loader::manifest::ManifestView;
@@ -23,7 +24,9 @@ impl Adapter {
     ) -> Self {
         let factory_ref = factory_ref.to_owned();
         let undeclared = Arc::default();
-        let inner = Inner { factory_ref, description, backing, confined, simulation, undeclared };
+        let breaker = Breaker::default();
+        let inner =
+            Inner { factory_ref, description, backing, confined, simulation, undeclared, breaker };
         Self { inner: Arc::new(inner) }
     }
 

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nexus_router_sdk::{Adapter, AdapterError, CallContext, Capability, Level, Object};
@@ -24,6 +25,8 @@ pub(crate) struct Fake {
     at_once: bool,
     /// Where it tells when it is made and when it is shut down.
     life: Option<PathBuf>,
+    /// Calls that failed because they are to fail some times.
+    failed: AtomicU64,
 }
 
 impl Fake {
@@ -52,6 +55,7 @@ impl Fake {
             trace_args: config.get("trace_args").and_then(Value::as_bool).unwrap_or_default(),
             at_once: config.get("at_once").and_then(Value::as_bool).unwrap_or_default(),
             life: config.get("life").and_then(Value::as_str).map(PathBuf::from),
+            failed: AtomicU64::new(0),
         };
         fake.tell_life("made");
         Ok(fake)
@@ -108,6 +112,12 @@ fn caused_error(value: &Value) -> AdapterError {
         Some(cause) => error.caused_by(&*cause),
         None => error,
     }
+}
+
+/// Makes the error that a behaviour describes.
+fn described_error(value: &Value) -> AdapterError {
+    let error = AdapterError::operational(text(value, "error_code"), text(value, "message"));
+    error.details(value.get("details").cloned().unwrap_or_else(|| json!({})))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -175,11 +185,16 @@ impl Fake {
             // As text, so that the configuration has no members whose names make their values secret.
             "return_json" => serde_json::from_str(value.as_str().unwrap_or_default())
                 .map_err(|error| AdapterError::bug(error.to_string())),
-            "operational_error" => {
-                let error =
-                    AdapterError::operational(text(value, "error_code"), text(value, "message"));
-                Err(error.details(value.get("details").cloned().unwrap_or_else(|| json!({}))))
+            "operational_error" => Err(described_error(value)),
+            "fails_times" => {
+                let failed = self.failed.fetch_add(1, Ordering::Relaxed);
+                if failed < value["times"].as_u64().unwrap_or_default() {
+                    return Err(described_error(value));
+                }
+                Ok(Object::new())
             }
+            "fails_while" if Path::new(text(value, "file")).exists() => Err(described_error(value)),
+            "fails_while" => Ok(Object::new()),
             "bug_error" => {
                 Err(AdapterError::bug_with_code(text(value, "error_code"), text(value, "message")))
             }
