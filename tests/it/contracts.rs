@@ -2,6 +2,10 @@
 
 mod bad_input;
 mod calls;
+mod closed;
+mod drafts;
+mod history;
+mod kills;
 mod repeating;
 mod revisions;
 mod tools;

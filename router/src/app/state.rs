@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use super::{App, Error};
+use super::{App, Error, add_disabled};
 use crate::clock::{Clock, Timestamp};
 use crate::json::{Object, Value};
 use crate::loader::{Adapter, Workers};
 
 impl App {
-    /// Adds how an adapter does: `isolation`, `state`, `workers`, `restarts`, `last_end` and `until`. One that
+    /// Adds how an adapter does: `isolation`, `state`, which is `disabled` while its contract cannot be used, `workers`, `restarts`, `last_end` and `until`. One that
     /// runs in this process has none of the rest. `undeclared_error_codes` counts, by code, the errors whose codes the
     /// adapter did not declare.
     pub(crate) fn add_state(&self, object: &mut Object, adapter: &Adapter) {
@@ -17,6 +17,12 @@ impl App {
         let isolation = adapter.confined().isolation.name();
         object.insert("isolation", isolation);
         object.insert("state", workers.as_ref().map_or(isolation, |workers| workers.state));
+        if let Some(unusable) =
+            self.disabled_adapters().ok().and_then(|mut all| all.remove(adapter.adapter_id()))
+        {
+            object.insert("state", "disabled");
+            add_disabled(object, &unusable);
+        }
         let number = workers.as_ref().map_or(0, |workers| workers.processes.len());
         object.insert("workers", number);
         object.insert("restarts", workers.as_ref().map_or(0, |workers| workers.restarts));
