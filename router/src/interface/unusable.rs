@@ -120,7 +120,7 @@ impl UnusableContracts {
     }
 
     /// Lists the contracts that cannot be used, by their ids.
-    pub fn iter(&self) -> impl Iterator<Item = (String, UnusableContract)> {
+    pub fn all(&self) -> impl Iterator<Item = (String, UnusableContract)> {
         self.faults.keys().filter_map(|id| Some((id.clone(), self.get(id)?)))
     }
 

@@ -22,7 +22,7 @@ impl App {
         let config: &ConfigFile = &self.config();
         let contracts = self.contracts_of(config, None)?;
         let mut interfaces = BTreeMap::new();
-        let mut unusable: BTreeMap<String, UnusableContract> = contracts.unusable.iter().collect();
+        let mut unusable: BTreeMap<String, UnusableContract> = contracts.unusable.all().collect();
         for (id, interface) in contracts.interfaces.iter() {
             match Keeping::of(interface) {
                 Ok(keeping) => drop(interfaces.insert(id.clone(), Arc::new(keeping))),
