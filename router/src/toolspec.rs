@@ -211,12 +211,6 @@ impl Tools {
         });
     }
 
-    /// Returns the registered tool of a name that lacks an adapter.
-    #[must_use]
-    pub fn without_adapter(&self, name: &str) -> Option<&Withheld> {
-        self.withheld.iter().find(|withheld| withheld.lacks_adapter && withheld.name == name)
-    }
-
     /// Lists the tools that callers do not get.
     #[must_use]
     pub fn withheld(&self) -> &[Withheld] {

@@ -140,7 +140,7 @@ impl Approvers {
             Some(at) => known.is_valid_at(at),
             None => known.is_unlimited(),
         };
-        match (known.iter().any(|known| fits(known)), at) {
+        match (known.iter().any(fits), at) {
             (true, _) => Ok(()),
             (false, Some(_)) => Err(KeyProblem::OutOfTime(**last)),
             (false, None) => Err(KeyProblem::Undated),

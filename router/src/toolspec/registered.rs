@@ -56,6 +56,12 @@ impl Tools {
         self.withheld.push(Withheld { name, operation, action_class, reason, lacks_adapter });
     }
 
+    /// Returns the registered tool of a name that lacks an adapter.
+    #[must_use]
+    pub fn without_adapter(&self, name: &str) -> Option<&Withheld> {
+        self.withheld.iter().find(|withheld| withheld.lacks_adapter && withheld.name == name)
+    }
+
     /// Returns the operation of the router itself that a tool is, if it is one.
     #[must_use]
     pub fn local(&self, name: &str) -> Option<&Local> {
