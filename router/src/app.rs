@@ -8,9 +8,11 @@ mod callers;
 mod catalogues;
 mod command;
 mod contracts;
+mod disabled;
 mod error;
 mod fleet;
 mod gatekeeping;
+mod keepers;
 mod loading;
 mod misplaced;
 mod options;
@@ -35,6 +37,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 pub use catalogues::News;
 pub use command::StoreOption;
 pub(crate) use command::add as add_option;
+pub use disabled::ContractChanges;
+pub(crate) use disabled::{add_disabled, warn_of_disabled};
 pub use error::Error;
 pub(crate) use error::full_text;
 pub use fleet::{Changes, PassedOver};
@@ -460,6 +464,7 @@ impl App {
         if mode == LoadMode::Now {
             self.refuse_failed(&setup.config, &fleet)?;
             fleet.warn_of_failed();
+            fleet.law.unusable.iter().for_each(|(id, unusable)| warn_of_disabled(id, unusable));
         }
         *loaded = Some(Arc::clone(&fleet));
         Ok(fleet)

@@ -29,6 +29,15 @@ pub const KINDS: &[(&str, &str)] = &[
         "An `adapter` failed to load; the `reason`, which is a code, and why as `message`, with the `hint`.",
     ),
     (
+        "contract.disabled",
+        "An `adapter` is not called, because its interface `contract` was removed or does not hold; the `reason`, which is \
+         a code, the `finding` that makes it invalid, and why as `message`, with the `hint`.",
+    ),
+    (
+        "contract.restored",
+        "An `adapter` is called again: its interface contract does not keep it from that any more.",
+    ),
+    (
         "adapter.retried",
         "An `adapter` that failed is loaded again; the `name` of who asked for it.",
     ),

@@ -1,5 +1,7 @@
 //! Files that the operator names: opened without waiting for whoever is at the other end, and written whole.
 
+pub(crate) mod staged;
+
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};

@@ -6,6 +6,7 @@
 //!
 //! A [`Shelf`] is a directory of contracts with their lock, which [`verify()`] holds them to.
 
+mod anchor;
 mod compare;
 mod docs;
 mod document;
@@ -19,8 +20,10 @@ mod reader;
 mod schema;
 mod shelf;
 mod signoff;
+mod unusable;
 mod verify;
 
+pub use anchor::{Anchoring, Anchors, HistoryHead};
 pub use compare::{
     Change, Class, Lowered, compare, compare_outputs, compare_schemas, declared_bump, required_bump,
 };
@@ -38,5 +41,9 @@ pub use frozen::{
 pub(crate) use keyword::target as reference_target;
 pub use lock::{LOCK_FORMAT, LOCK_NAME, Lock, Revision, Tested};
 pub use shelf::{EXTENSION, Error, Shelf};
-pub use signoff::{Approvers, Capacity, SignOff, statement};
-pub use verify::{Before, History, Verified, is_pending, rewritten, too_small, verify};
+pub use signoff::{ApproverKey, Approvers, Capacity, KeyProblem, SignOff, statement};
+pub use unusable::{ContractFault, UnusableContract, UnusableContracts};
+pub use verify::{
+    Before, ContractTrust, History, Verified, is_droppable, is_pending, rewritten, too_small,
+    verify,
+};

@@ -14,6 +14,7 @@ mod offered;
 mod roles;
 mod rules;
 mod secrets;
+mod unusable;
 mod version;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::caller::Caller;
 use crate::config::{
     ApprovalSettings, Outputs, PolicyDefault, PolicySettings, Rule, SecretBinding, SourceEntry,
 };
+use crate::interface::UnusableContract;
 use crate::json::Object;
 use crate::role::{ActionClass, Role};
 use crate::signal::Judge;
@@ -71,6 +73,8 @@ pub struct Law {
     pub contracts: Contracts,
     /// The interface contracts that adapters keep, by the adapters' ids.
     pub interfaces: BTreeMap<String, Arc<Keeping>>,
+    /// Adapters that are not called because their contract was removed or does not hold, by their ids.
+    pub unusable: BTreeMap<String, UnusableContract>,
     /// Who judges the outputs of adapters, by the adapters' ids.
     pub signals: BTreeMap<String, Arc<Judge>>,
     /// The roles whose outputs adapters give whole, by the adapters' ids.
@@ -172,6 +176,7 @@ impl Default for Law {
             names: Names::new(),
             contracts: Contracts::new(),
             interfaces: BTreeMap::new(),
+            unusable: BTreeMap::new(),
             signals: BTreeMap::new(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -231,6 +236,7 @@ impl Law {
     }
 
     fn judge_by_operation(&self, act: Act<'_>) -> Result<(), Denial> {
+        self.judge_by_usability(act)?;
         self.judge_by_contract(act)?;
         self.judge_by_names(act)?;
         self.judge_by_catalogue(act)

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
 use crate::files;
+use crate::files::staged;
 use crate::interface::{Finding, History, Interface};
 use crate::json::{self, Limits, Object, Value};
 use crate::mapping::{Known, MAX_BYTES, Report, ToolDocument, gate_4, gate_6};
@@ -80,6 +81,8 @@ pub struct Standing {
     pub document: Option<ToolDocument>,
     /// Why it cannot be called, if it cannot.
     pub disabled: Option<String>,
+    /// Why it cannot be called although it is enabled, if that is known: no adapter keeps its contract.
+    pub unavailable: Option<String>,
     /// What a gate says that does not let it through any more.
     pub refused: Option<Report>,
 }
@@ -88,6 +91,8 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Register {
     directory: PathBuf,
+    /// The files of the specs that are staged.
+    staged: Vec<PathBuf>,
     /// The tools by id.
     pub entries: BTreeMap<String, Entry>,
 }
@@ -99,7 +104,8 @@ impl Register {
     /// When it cannot be read, or is none.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(NAME);
-        let mut register = Self { directory: directory.to_owned(), entries: BTreeMap::new() };
+        let (directory, entries) = (directory.to_owned(), BTreeMap::new());
+        let mut register = Self { directory, staged: Vec::new(), entries };
         let bytes = match files::read_bounded(&path, LIMITS.bytes) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(register),
@@ -129,7 +135,40 @@ impl Register {
         files::seize(&path).map_err(|source| Error::File { path: path.clone(), source })
     }
 
-    /// Writes a spec that was let through, with the contract that let it; it counts only when the register is saved.
+    /// Finishes or undoes what was interrupted when specs were registered. Only whoever holds the register may do that.
+    ///
+    /// # Errors
+    /// When something cannot be read or written.
+    pub fn repair(&self) -> Result<(), Error> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::File { path, source }
+        };
+        let directory = &self.directory;
+        let entries = match std::fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(at(directory))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(at(directory))?.file_name();
+            let name = name.to_string_lossy();
+            let staged = staged::staged_for(&name);
+            let own = |name: &&str| *name == NAME || name.ends_with(EXTENSION);
+            names.extend(staged.filter(own).map(str::to_owned));
+        }
+        for name in names {
+            let path = directory.join(&name);
+            let tool_id = name.strip_suffix(EXTENSION).unwrap_or_default();
+            match self.staged(tool_id) {
+                Some(_) => staged::publish(&path).map_err(at(&path))?,
+                None => staged::discard(&path).map_err(at(&path))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages a spec that was let through, with the contract that let it; it counts only when the register is saved.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -140,9 +179,16 @@ impl Register {
         at: &str,
     ) -> Result<(), Error> {
         let path = self.path(&document.tool_id);
-        let text = json::to_pretty(&document.document) + "\n";
-        files::write_whole(&path, text.as_bytes())
-            .map_err(|source| Error::File { path, source })?;
+        let mut text = json::to_pretty(&document.document) + "\n";
+        if text.len() > MAX_BYTES {
+            text = json::to_compact(&document.document);
+        }
+        let staged = match text.len() {
+            0..=MAX_BYTES => staged::stage(&path, text.as_bytes()),
+            long => Err(too_large(long, MAX_BYTES)),
+        };
+        staged.map_err(|source| Error::File { path: path.clone(), source })?;
+        self.staged.push(path);
         let entry = Entry {
             version: document.version.to_string(),
             digest: document.digest,
@@ -165,11 +211,30 @@ impl Register {
         Ok(true)
     }
 
-    /// Writes what the register says, whole or not at all.
+    /// Removes a tool. Returns whether there was one.
     ///
     /// # Errors
-    /// When it cannot be written; then it is as before.
-    pub fn save(&self) -> Result<(), Error> {
+    /// When the register cannot be written.
+    pub fn unregister(&mut self, tool_id: &str) -> Result<bool, Error> {
+        if self.entries.remove(tool_id).is_none() {
+            return Ok(false);
+        }
+        self.save()?;
+        // Its file counts for nothing any more.
+        let path = self.path(tool_id);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Error::File { path, source })
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Writes what the register says and the specs that were staged: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When it cannot be written, or would be too large to be read; then it is as before.
+    pub fn save(&mut self) -> Result<(), Error> {
         let mut tools = Object::new();
         for (tool_id, entry) in &self.entries {
             tools.insert(tool_id.as_str(), entry.to_json());
@@ -178,7 +243,26 @@ impl Register {
         object.insert("format", FORMAT);
         object.insert("tools", tools);
         let (path, text) = (self.directory.join(NAME), json::to_pretty(&object.into()) + "\n");
-        files::write_whole(&path, text.as_bytes()).map_err(|source| Error::File { path, source })
+        let written = match json::parse(text.as_bytes(), LIMITS) {
+            Ok(_) => staged::replace(&path, text.as_bytes()),
+            Err(_) if text.len() > LIMITS.bytes => Err(too_large(text.len(), LIMITS.bytes)),
+            Err(error) => Err(io::Error::other(format!("it could not be read again: {error}"))),
+        };
+        written.map_err(|source| Error::File { path, source })?;
+        for path in std::mem::take(&mut self.staged) {
+            staged::publish(&path).map_err(|source| Error::File { path, source })?;
+        }
+        let directory = &self.directory;
+        staged::sync_directory(directory)
+            .map_err(|source| Error::File { path: directory.clone(), source })
+    }
+
+    /// Returns the staged spec of a tool, if it is the one that the register says: it was not moved to its place yet.
+    fn staged(&self, tool_id: &str) -> Option<ToolDocument> {
+        let entry = self.entries.get(tool_id)?;
+        let bytes = staged::read_staged(&self.path(tool_id), MAX_BYTES).ok().flatten()?;
+        let document = ToolDocument::read(&bytes).ok()?;
+        (document.digest == entry.digest && document.tool_id == tool_id).then_some(document)
     }
 
     fn path(&self, tool_id: &str) -> PathBuf {
@@ -221,6 +305,7 @@ impl Register {
             entry: entry.clone(),
             document: None,
             disabled: None,
+            unavailable: None,
             refused: None,
         };
         let document = match self.read(tool_id) {
@@ -249,6 +334,9 @@ impl Register {
     }
 
     fn read(&self, tool_id: &str) -> Result<ToolDocument, String> {
+        if let Some(staged) = self.staged(tool_id) {
+            return Ok(staged);
+        }
         let bytes = files::read_bounded(&self.path(tool_id), MAX_BYTES)
             .map_err(|error| format!("its file cannot be read: {error}"))?;
         let document = ToolDocument::read(&bytes).map_err(|findings| {
@@ -276,6 +364,10 @@ fn disowned(document: &ToolDocument, entry: &Entry, history: &History) -> Option
              changed, and register it again"
         )
     })
+}
+
+fn too_large(bytes: usize, most: usize) -> io::Error {
+    io::Error::other(format!("it would have {bytes} bytes; files up to {most} bytes can be read"))
 }
 
 impl Entry {

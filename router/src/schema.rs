@@ -39,6 +39,15 @@ pub const SCHEMAS: &[Schema] = &[
     schema!("bundle.v0.3", "A run, to be taken elsewhere."),
     schema!("event.v1", "A stored event."),
     schema!("run_record.v1", "The record of a tool that was carried out, or refused by a gate."),
+    schema!("interface.v1", "An interface contract: the operations of an adapter at one version."),
+    schema!(
+        "interface_lock.v1",
+        "The lock of interface contracts: every revision, the oldest first."
+    ),
+    schema!(
+        "tool_spec.v1",
+        "A tool spec: what a tool takes and gives, and the operation that executes it."
+    ),
     ADAPTER_CONTRACT,
 ];
 

@@ -15,8 +15,8 @@ use nexus_router_sdk::{Catalog, Tool};
 pub use boundary::OfferingAdapter;
 pub use definition::{Definition, HintTrust};
 pub use offer::{Offered, Offers};
-pub use registered::Local;
 pub(crate) use registered::registered_operation;
+pub use registered::{Local, lacking_adapter};
 
 use crate::config::{Offer, Pattern, ToolEntry};
 use crate::json::{Object, Value};
@@ -139,6 +139,8 @@ pub struct Withheld {
     pub action_class: Option<ActionClass>,
     /// Why callers do not get it.
     pub reason: String,
+    /// Whether it is registered, and only lacks an adapter that keeps its contract.
+    pub lacks_adapter: bool,
 }
 
 impl Tools {
@@ -205,6 +207,7 @@ impl Tools {
             operation: Some((adapter.clone(), tool.clone(), method.clone())),
             action_class: entry.action_class,
             reason,
+            lacks_adapter: false,
         });
     }
 

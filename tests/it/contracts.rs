@@ -3,8 +3,12 @@
 mod bad_input;
 mod calls;
 mod circuits;
+mod closed;
 mod defaults;
+mod drafts;
 mod frozen;
+mod history;
+mod kills;
 mod repeating;
 mod retries;
 mod revisions;

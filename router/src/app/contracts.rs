@@ -3,14 +3,17 @@
 mod policy_file;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::fleet::Fleet;
 use super::{App, Error, TOOLS, signals};
 use crate::config::ConfigFile;
 use crate::files::{Mark, mark};
-use crate::interface::{self, Finding, History, Interface, Shelf, Verified};
+use crate::interface::{
+    self, ContractFault, EXTENSION, Finding, History, Interface, Shelf, UnusableContract,
+    UnusableContracts, Verified,
+};
 use crate::loader::Adapter;
 use crate::mapping::{Known, Violation};
 use crate::policy::{Keeping, Law};
@@ -22,6 +25,8 @@ use crate::signal;
 pub(super) struct Contracts {
     pub(super) interfaces: Arc<BTreeMap<String, Interface>>,
     pub(super) history: Arc<History>,
+    /// The contracts that do not hold or were removed; adapters that keep one are not called.
+    pub(super) unusable: Arc<UnusableContracts>,
     pub(super) tools: Vec<Standing>,
     /// The signal contracts, if the output of any adapter is held to one, or they are published.
     pub(super) signals: Option<Arc<signal::Registry>>,
@@ -36,6 +41,8 @@ struct Places {
     interfaces: Option<PathBuf>,
     tools: Option<PathBuf>,
     signals: Option<PathBuf>,
+    /// Whether the configuration names the directory of contracts, so that it must be there.
+    names_interfaces: bool,
     /// What says how outputs are judged, as far as any is, and what is told to anybody.
     judging: Vec<PathBuf>,
     /// Whether signal contracts are told to anybody.
@@ -68,19 +75,20 @@ impl Contracts {
     fn load(places: &Places, config: &ConfigFile, before: Option<&Fleet>) -> Result<Self, Error> {
         // Before they are read: what changes meanwhile is seen later.
         let read = places.marks();
-        let Verified { interfaces, history, .. } = verified(places, config)?;
-        let former = before.map(|before| &before.contracts.history);
-        let rewritten = former.map(|former| interface::rewritten(former, &history));
-        if let Some(id) = rewritten.and_then(|ids| ids.into_iter().next()) {
-            let message =
-                format!("the revisions of {id} are not those that are in force, and more");
-            let finding = Finding { pointer: String::new(), code: "LOCK_BROKEN", message };
-            let findings = vec![(interface::LOCK_NAME.to_owned(), finding)];
-            let directory = places.interfaces.clone().unwrap_or_default();
-            return Err(Error::Contracts { directory, findings });
+        let Verified { mut interfaces, mut history, mut unusable, .. } = verified(places, config)?;
+        let former = before.map(|before| &*before.contracts.history);
+        for id in former.map(|former| interface::rewritten(former, &history)).unwrap_or_default() {
+            // What was in force is what the next look compares with.
+            let known = former.and_then(|former| former.get(&id)).cloned();
+            history.insert(id.clone(), known.unwrap_or_default());
+            interfaces.remove(&id);
+            if unusable.get(&id).is_none() {
+                unusable.add_rewritten(&id);
+            }
         }
+        let tools = judged(places, (&interfaces, &unusable), &history)?;
         let (interfaces, history) = (Arc::new(interfaces), Arc::new(history));
-        let tools = judged(places, &interfaces, &history)?;
+        let unusable = Arc::new(unusable);
         let signals = match places.publishes || signals::wanted(config) {
             true => Some(signals::registry(places.signals.as_deref(), before.is_some())?),
             false => None,
@@ -90,31 +98,31 @@ impl Contracts {
             Some(registry) if places.publishes => Some(signals::discovery(config, registry)?),
             _ => None,
         };
-        Ok(Self { interfaces, history, tools, signals, discovery: discovery.map(Arc::new), read })
+        let discovery = discovery.map(Arc::new);
+        Ok(Self { interfaces, history, unusable, tools, signals, discovery, read })
     }
 }
 
-/// Reads contracts that must hold. Without a directory there are those of this program.
+/// Reads and verifies the contracts. Without a directory there are those of this program.
 fn verified(places: &Places, config: &ConfigFile) -> Result<Verified, Error> {
-    let directory = places.interfaces.as_deref();
-    let shelf = directory.map_or_else(|| Ok(Shelf::empty()), Shelf::open)?;
-    let verified = interface::verify(&shelf, &config.contracts.approvers);
-    if verified.findings.is_empty() {
-        return Ok(verified);
-    }
-    let directory = directory.map(Path::to_owned).unwrap_or_default();
-    Err(Error::Contracts { directory, findings: verified.findings })
+    let shelf = match places.interfaces.as_deref() {
+        None => Shelf::empty(),
+        Some(directory) if places.names_interfaces => Shelf::open_existing(directory)?,
+        Some(directory) => Shelf::open_readable(directory)?,
+    };
+    Ok(interface::verify(&shelf, &config.contracts.trust))
 }
 
 /// Judges all registered tools by contracts.
 fn judged(
     places: &Places,
-    interfaces: &BTreeMap<String, Interface>,
+    (interfaces, unusable): (&BTreeMap<String, Interface>, &UnusableContracts),
     history: &History,
 ) -> Result<Vec<Standing>, Error> {
     let Some(directory) = &places.tools else { return Ok(Vec::new()) };
-    let builtins = builtins();
-    Ok(Register::open(directory)?.judge(&Known::new(interfaces, &builtins), history))
+    let (builtins, invalid) = (builtins(), unusable.invalid_ids());
+    let known = Known::new(interfaces, &builtins).with_unfrozen(&invalid);
+    Ok(Register::open(directory)?.judge(&known, history))
 }
 
 impl App {
@@ -144,7 +152,9 @@ impl App {
         let signals = self.signals_dir_of(config);
         let publishes = self.named.publishes;
         let judging = signals::files(config, signals.as_deref(), publishes);
-        Places { interfaces, tools: or(&settings.tools, "tools"), signals, judging, publishes }
+        let (tools, names_interfaces) =
+            (or(&settings.tools, "tools"), settings.interfaces.is_some());
+        Places { interfaces, tools, signals, names_interfaces, judging, publishes }
     }
 
     /// Reads the contracts and the register of a configuration.
@@ -163,11 +173,13 @@ impl App {
     pub(super) fn register_of(&self, before: &Fleet) -> Result<Contracts, Error> {
         let places = self.places(&self.config());
         let read = places.marks();
-        let Contracts { interfaces, history, signals, discovery, .. } = &*before.contracts;
-        let tools = judged(&places, interfaces, history)?;
+        let Contracts { interfaces, history, unusable, signals, discovery, .. } =
+            &*before.contracts;
+        let tools = judged(&places, (interfaces, unusable), history)?;
         Ok(Contracts {
             interfaces: Arc::clone(interfaces),
             history: Arc::clone(history),
+            unusable: Arc::clone(unusable),
             tools,
             signals: signals.clone(),
             discovery: discovery.clone(),
@@ -181,14 +193,13 @@ impl App {
         (self.fleet().ok()?.contracts.read != now).then_some(now)
     }
 
-    /// Returns the contracts that hold, and all revisions.
+    /// Reads and verifies the contracts.
     ///
     /// # Errors
-    /// When they cannot be read, or are not those that are locked.
-    pub fn interfaces(&self) -> Result<(BTreeMap<String, Interface>, History), Error> {
+    /// When their directory cannot be read.
+    pub fn verified_contracts(&self) -> Result<Verified, Error> {
         let config = self.config();
-        let Verified { interfaces, history, .. } = verified(&self.places(&config), &config)?;
-        Ok((interfaces, history))
+        verified(&self.places(&config), &config)
     }
 
     /// Lists the registered tools, each as it stands now.
@@ -196,7 +207,9 @@ impl App {
     /// # Errors
     /// When they or the contracts cannot be read.
     pub fn registered(&self) -> Result<Vec<Standing>, Error> {
-        Ok(self.contracts_of(&self.config(), None)?.tools)
+        let mut standings = self.contracts_of(&self.config(), None)?.tools;
+        self.tell_unavailable(&mut standings);
+        Ok(standings)
     }
 
     /// Tells which registered tools contracts do not let through.
@@ -205,7 +218,8 @@ impl App {
     /// When the register cannot be read.
     pub fn tools_refused_by(&self, verified: &Verified) -> Result<Vec<(String, Finding)>, Error> {
         let places = self.places(&self.config());
-        let standings = judged(&places, &verified.interfaces, &verified.history)?;
+        let contracts = (&verified.interfaces, &verified.unusable);
+        let standings = judged(&places, contracts, &verified.history)?;
         let told = |standing: Standing| {
             let violations = standing.refused.map(|report| report.violations).unwrap_or_default();
             violations.into_iter().map(move |violation| {
@@ -250,32 +264,50 @@ impl App {
     }
 }
 
+/// The contracts of adapters, by the adapters' ids.
+#[derive(Debug, Default)]
+pub(super) struct AdapterContracts {
+    /// Contracts that are ready for calls.
+    pub(super) kept: BTreeMap<String, Arc<Keeping>>,
+    /// Contracts that cannot be used.
+    pub(super) unusable: BTreeMap<String, UnusableContract>,
+}
+
 /// Makes the contracts of adapters ready for calls; one that was ready before is not made again.
 pub(super) fn keepings<'a>(
     contracts: &Contracts,
     members: impl Iterator<Item = (&'a str, Option<&'a str>)>,
     before: Option<&Law>,
-) -> Result<BTreeMap<String, Arc<Keeping>>, Error> {
-    let mut keepings = BTreeMap::new();
+) -> Result<AdapterContracts, Error> {
+    let mut of_adapters = AdapterContracts::default();
     for (adapter_id, named) in members {
         let interface_id = named.unwrap_or(adapter_id);
-        let Some(interface) = contracts.interfaces.get(interface_id) else {
-            if named.is_some() {
-                let (adapter_id, interface_id) = (adapter_id.to_owned(), interface_id.to_owned());
-                return Err(Error::UnknownContract { adapter_id, interface_id });
+        let mut unusable = contracts.unusable.get(interface_id);
+        let interface = contracts.interfaces.get(interface_id).filter(|_| unusable.is_none());
+        if let Some(interface) = interface {
+            let known = before.and_then(|law| law.interfaces.get(adapter_id));
+            let keeping = match known.filter(|known| known.digest == interface.digest) {
+                Some(known) => Ok(Arc::clone(known)),
+                None => Keeping::of(interface).map(Arc::new),
+            };
+            match keeping {
+                Ok(keeping) => drop(of_adapters.kept.insert(adapter_id.to_owned(), keeping)),
+                Err(message) => unusable = Some(uncompiled(interface_id, message)),
             }
-            continue;
-        };
-        let known = before.and_then(|law| law.interfaces.get(adapter_id));
-        let keeping = match known.filter(|known| known.digest == interface.digest) {
-            Some(known) => Arc::clone(known),
-            None => Arc::new(Keeping::of(interface).map_err(|message| {
-                let finding = Finding { pointer: String::new(), code: "SCHEMA_INVALID", message };
-                let directory = PathBuf::from(interface_id);
-                Error::Contracts { directory, findings: vec![(interface_id.to_owned(), finding)] }
-            })?),
-        };
-        keepings.insert(adapter_id.to_owned(), keeping);
+        } else if named.is_some() && unusable.is_none() {
+            let (adapter_id, interface_id) = (adapter_id.to_owned(), interface_id.to_owned());
+            return Err(Error::UnknownContract { adapter_id, interface_id });
+        }
+        of_adapters.unusable.extend(unusable.map(|unusable| (adapter_id.to_owned(), unusable)));
     }
-    Ok(keepings)
+    Ok(of_adapters)
+}
+
+fn uncompiled(interface_id: &str, message: String) -> UnusableContract {
+    let fault = ContractFault::Invalid {
+        file: format!("{interface_id}{EXTENSION}"),
+        finding: Finding { pointer: String::new(), code: "SCHEMA_INVALID", message },
+        more: 0,
+    };
+    UnusableContract { interface_id: interface_id.to_owned(), fault }
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use crate::bundle::Place;
-use crate::interface::Finding;
 use crate::json::{Object, Value};
 use crate::loader::AdapterLoadError;
 use crate::{
@@ -48,14 +47,6 @@ pub enum Error {
         place: String,
         /// Why.
         source: secret::Error,
-    },
-    /// The contracts are not those that are locked.
-    #[error("the contracts in {} do not hold: {}", directory.display(), first(findings))]
-    Contracts {
-        /// Where they are.
-        directory: PathBuf,
-        /// Everything that is wrong, by file.
-        findings: Vec<(String, Finding)>,
     },
     /// An adapter is to keep a contract that is not there.
     #[error("adapter '{adapter_id}' is to keep the contract {interface_id}, and there is none")]
@@ -190,15 +181,6 @@ fn in_file(file: Option<&Path>) -> String {
     file.map(|file| format!("{}: ", file.display())).unwrap_or_default()
 }
 
-/// Tells the first finding, and how many more there are.
-fn first(findings: &[(String, Finding)]) -> String {
-    let Some((file, finding)) = findings.first() else { return String::new() };
-    match findings.len() {
-        1 => format!("{file}: {finding}"),
-        all => format!("{file}: {finding}; and {} more", all - 1),
-    }
-}
-
 /// Tells the first finding about signals, and how many more there are.
 fn first_signal(findings: &[signal::Finding]) -> String {
     let Some(signal::Finding { pointer, message, .. }) = findings.first() else {
@@ -226,7 +208,6 @@ impl Error {
             Self::ToolSpec(error) => error.code(),
             Self::Config(error) => error.code(),
             Self::Secret { source, .. } => source.code(),
-            Self::Contracts { .. } => "CONTRACTS_BROKEN",
             Self::UnknownContract { .. } => "UNKNOWN_CONTRACT",
             Self::UnknownSignal { .. } => "UNKNOWN_SIGNAL_CONTRACT",
             Self::Source { .. } => "SOURCE_UNUSABLE",
@@ -282,7 +263,6 @@ impl Error {
             | Self::Signals { .. }
             | Self::UnknownTool { .. }
             | Self::Overloaded(_)
-            | Self::Contracts { .. }
             | Self::UnknownContract { .. }
             | Self::Shelf(_)
             | Self::Register(_) => {

@@ -242,7 +242,8 @@ impl Fleet {
         let kept = members
             .iter()
             .map(|member| (member.adapter.adapter_id(), member.entry.interface.as_deref()));
-        law.interfaces = keepings(&contracts, kept, before.map(|before| &before.law))?;
+        let of_adapters = keepings(&contracts, kept, before.map(|before| &before.law))?;
+        (law.interfaces, law.unusable) = (of_adapters.kept, of_adapters.unusable);
         let judged = members.iter().map(|member| (member.adapter.adapter_id(), &member.entry));
         let law_before = before.map(|before| &before.law);
         law.signals = signals::judges(contracts.signals.as_ref(), config, judged, law_before)?;

@@ -4,6 +4,7 @@ use super::contracts::builtins;
 use super::fleet::Fleet;
 use super::{Absent, App, Error};
 use crate::clock::{Clock, Timestamp};
+use crate::interface::Verified;
 use crate::json::Value;
 use crate::mapping::{
     Failure, Known, Report, RunRecord, ToolDocument, Violation, gate_4, gate_6, unreadable,
@@ -35,9 +36,9 @@ impl App {
     /// # Errors
     /// When the contracts cannot be read, or a record cannot be written.
     pub fn check_tools(&self, texts: &[Vec<u8>]) -> Result<Vec<Judged>, Error> {
-        let (interfaces, _) = self.interfaces()?;
-        let builtins = builtins();
-        let known = Known::new(&interfaces, &builtins);
+        let Verified { interfaces, unusable, .. } = self.verified_contracts()?;
+        let (builtins, invalid) = (builtins(), unusable.invalid_ids());
+        let known = Known::new(&interfaces, &builtins).with_unfrozen(&invalid);
         texts.iter().map(|text| Ok(self.judge_tool(text, &known)?.0)).collect()
     }
 
@@ -49,9 +50,9 @@ impl App {
         let directory = self.tools_dir()?;
         // Held over both: what is registered is what was judged.
         let alone = Register::seize(&directory)?;
-        let (interfaces, _) = self.interfaces()?;
-        let builtins = builtins();
-        let known = Known::new(&interfaces, &builtins);
+        let Verified { interfaces, unusable, .. } = self.verified_contracts()?;
+        let (builtins, invalid) = (builtins(), unusable.invalid_ids());
+        let known = Known::new(&interfaces, &builtins).with_unfrozen(&invalid);
         let (mut judged, mut documents) = (Vec::new(), Vec::new());
         for text in texts {
             let (one, document) = self.judge_tool(text, &known)?;
@@ -70,6 +71,7 @@ impl App {
         }
         if judged.iter().all(Judged::passed) {
             let mut register = Register::open(&directory)?;
+            register.repair()?;
             let now = Clock::System.now().to_string();
             for document in &documents {
                 let contract = document.adapter_id.as_ref().and_then(|id| interfaces.get(id));
@@ -92,9 +94,27 @@ impl App {
         }
         let alone = Register::seize(&directory)?;
         let mut register = Register::open(&directory)?;
+        register.repair()?;
         let disabled = register.disable(tool_id, reason, &Clock::System.now().to_string())?;
         drop(alone);
         Ok(disabled)
+    }
+
+    /// Removes a registered tool. Returns whether there was such a tool.
+    ///
+    /// # Errors
+    /// When the register cannot be read or written.
+    pub fn unregister_tool(&self, tool_id: &str) -> Result<bool, Error> {
+        let directory = self.tools_dir()?;
+        if Register::open(&directory)?.entries.is_empty() {
+            return Ok(false);
+        }
+        let alone = Register::seize(&directory)?;
+        let mut register = Register::open(&directory)?;
+        register.repair()?;
+        let removed = register.unregister(tool_id)?;
+        drop(alone);
+        Ok(removed)
     }
 
     fn judge_tool(

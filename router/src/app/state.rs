@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use super::{App, Error};
+use super::{App, Error, add_disabled};
 use crate::clock::{Clock, Timestamp};
 use crate::json::{Object, Value};
 use crate::loader::{Adapter, Workers};
 
 impl App {
-    /// Adds how an adapter does: `isolation`, `state`, `workers`, `restarts`, `last_end` and `until`. One that
+    /// Adds how an adapter does: `isolation`, `state`, which is `disabled` while its contract cannot be used, `workers`, `restarts`, `last_end` and `until`. One that
     /// runs in this process has none of the rest. `undeclared_error_codes` counts, by code, the errors whose codes the
     /// adapter did not declare; `undeclared_failure_codes` does by operation, for codes that its interface contract does
     /// not list. `circuit` is the state of its circuit breaker, if it has one, with `circuit_until` and `circuit_error`.
@@ -19,6 +19,12 @@ impl App {
         let isolation = adapter.confined().isolation.name();
         object.insert("isolation", isolation);
         object.insert("state", workers.as_ref().map_or(isolation, |workers| workers.state));
+        if let Some(unusable) =
+            self.disabled_adapters().ok().and_then(|mut all| all.remove(adapter.adapter_id()))
+        {
+            object.insert("state", "disabled");
+            add_disabled(object, &unusable);
+        }
         let number = workers.as_ref().map_or(0, |workers| workers.processes.len());
         object.insert("workers", number);
         object.insert("restarts", workers.as_ref().map_or(0, |workers| workers.restarts));

@@ -1,5 +1,6 @@
 //! `nexus-router interface …`: the contracts of adapters' operations, and the lock that they are held to.
 
+mod anchors;
 mod approve;
 mod diff;
 mod docs;
@@ -10,7 +11,7 @@ mod test;
 mod verify;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
@@ -18,7 +19,7 @@ use super::output::{Output, tell};
 use super::{Answer, Error};
 use crate::app::{App, Named};
 use crate::config::{ConfigFile, Environment};
-use crate::interface::{Approvers, Finding, Interface, Lock, Revision, Shelf};
+use crate::interface::{ContractTrust, Finding, Interface, Lock, Revision, Shelf};
 use crate::json::{Object, Value};
 use crate::key::SigningKey;
 use crate::python_text::visible;
@@ -27,25 +28,31 @@ const FREEZE_HELP: &str = "\
 Examples:
   nexus-router interface freeze interfaces/shop.interface.json
   nexus-router interface freeze --from libshop.so:create_adapter --examples calls.json --id shop
+  nexus-router interface freeze --draft shop.interface.json
   nexus-router interface freeze --remove shop
 
-A contract that breaks others is locked too, but holds only when its examples passed (interface test) and an author and
+--from writes a draft into drafts/, which nobody is held to: edit it, and freeze its file. --lock locks it as it is.
+Contracts and lock are written together: after a crash there is all of it or nothing. A contract that breaks others is locked too, but holds only when its examples passed (interface test) and an author and
 a reviewer signed it (interface approve).";
 
 const VERIFY_HELP: &str = "\
 Examples:
   nexus-router interface verify
   nexus-router interface verify --dir interfaces --format github
+  nexus-router interface verify --require-anchors
 
-Exits 0 if every contract is the one that is locked, 1 if not, and 2 if something cannot be read.";
+Exits 0 if every contract is the one that is locked, 1 if not, and 2 if something cannot be read. A history that was made
+anew, rolled back or cut is found where [contracts.anchors] of router.toml has its newest revision (interface anchors).";
 
 const DIFF_HELP: &str = "\
 Examples:
   nexus-router interface diff old.interface.json new.interface.json
   nexus-router interface diff shop@1.0.0 shop@1.1.0
   nexus-router interface diff qdrant-vector interfaces/qdrant-vector.interface.json
+  nexus-router interface diff qdrant-vector
 
-OLD and NEW are files, ID@VERSION for a revision of the lock, or ID for the contract that holds. Exits 1 if the version of
+OLD and NEW are files, ID@VERSION for a revision of the lock, or ID for its newest revision. Without NEW, the newest
+revision of ID is compared with the file of ID. Exits 1 if the version of
 NEW does not say how much it changes.";
 
 const TEST_HELP: &str = "\
@@ -57,6 +64,13 @@ Makes the calls of all examples in the order of the contract, against an adapter
 need. An output may have more members than the example shows, if output_schema allows them. The calls of fault_examples
 are not made. A contract of this program is tested like others; nothing is recorded for it.";
 
+const ANCHORS_HELP: &str = "\
+Example:
+  nexus-router interface anchors >> router.toml
+
+The digest of a history covers its newest revision and all before it. Where router.toml has it, a lock that was made anew,
+rolled back or cut is found, and the adapters that keep the contract are not called. Print it again after freeze.";
+
 const APPROVE_HELP: &str = "\
 Examples:
   nexus-router interface keygen ada.pem
@@ -67,14 +81,17 @@ Examples:
 pub(super) enum Verb {
     /// List the contracts: those of this program, and those of the directory.
     List(list::Arguments),
-    /// Show a contract.
+    /// Show the newest revision of a contract, and tell if its file differs.
     Show(show::Arguments),
-    /// Lock contracts as they are, or write one from an adapter and examples and lock that.
+    /// Lock contracts as they are, or draft one from an adapter and examples.
     #[command(after_help = FREEZE_HELP)]
     Freeze(freeze::Arguments),
     /// Hold all contracts to the lock: the gate for continuous integration.
     #[command(after_help = VERIFY_HELP)]
     Verify(verify::Arguments),
+    /// Print the anchors of all histories for router.toml.
+    #[command(after_help = ANCHORS_HELP)]
+    Anchors(anchors::Arguments),
     /// Tell what differs between two contracts, which version that needs, and which tools it breaks.
     #[command(after_help = DIFF_HELP)]
     Diff(diff::Arguments),
@@ -102,6 +119,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
         Verb::Show(arguments) => show::run(&arguments, environment),
         Verb::Freeze(arguments) => freeze::run(&arguments, environment),
         Verb::Verify(arguments) => verify::run(&arguments, environment),
+        Verb::Anchors(arguments) => anchors::run(&arguments, environment),
         Verb::Diff(arguments) => diff::run(&arguments, environment),
         Verb::Docs(arguments) => docs::run(&arguments, environment),
         Verb::Test(arguments) => test::run(&arguments, environment),
@@ -141,17 +159,44 @@ impl Place {
         Ok(self.dir.clone().map_or_else(|| app.interfaces_dir(), Ok)?)
     }
 
-    /// Reads the contracts, and who may approve breaking ones.
-    fn open(&self, environment: &Environment) -> Result<(Shelf, Approvers), Error> {
+    /// Refuses a directory that somebody named and that is not there: it is a mistake, and not a directory without
+    /// contracts.
+    fn require(&self, directory: &Path, app: &App) -> Result<(), Error> {
+        let is_named = self.dir.is_some() || app.config().contracts.interfaces.is_some();
+        if is_named && !directory.is_dir() {
+            let message = format!("{} is not a directory", directory.display());
+            return Err(Error::usage(message, "correct --dir, or interfaces in [contracts]"));
+        }
+        Ok(())
+    }
+
+    /// Reads the contracts, and whom the operator trusts with them.
+    fn open(&self, environment: &Environment) -> Result<(Shelf, ContractTrust), Error> {
         let app = self.app(environment)?;
-        Ok((Shelf::open(&self.directory(&app)?)?, app.config().contracts.approvers))
+        let directory = self.directory(&app)?;
+        self.require(&directory, &app)?;
+        Ok((Shelf::open(&directory)?, app.config().contracts.trust))
     }
 
     /// The same, for whoever changes them: nobody else does as long as what is returned is there.
-    fn open_alone(&self, environment: &Environment) -> Result<(Shelf, Approvers, File), Error> {
-        let alone = Shelf::seize(&self.directory(&self.app(environment)?)?)?;
-        let (shelf, approvers) = self.open(environment)?;
-        Ok((shelf, approvers, alone))
+    fn open_alone(&self, environment: &Environment) -> Result<(Shelf, ContractTrust, File), Error> {
+        let app = self.app(environment)?;
+        self.require(&self.directory(&app)?, &app)?;
+        self.open_or_create_alone(environment)
+    }
+
+    /// The same, with a directory that is made if it is not there.
+    fn open_or_create_alone(
+        &self,
+        environment: &Environment,
+    ) -> Result<(Shelf, ContractTrust, File), Error> {
+        let app = self.app(environment)?;
+        let directory = self.directory(&app)?;
+        let alone = Shelf::seize(&directory)?;
+        for path in Shelf::repair(&directory)? {
+            tell(&format!("finished what was interrupted: wrote {}", path.display()));
+        }
+        Ok((Shelf::open(&directory)?, app.config().contracts.trust, alone))
     }
 }
 
@@ -159,7 +204,7 @@ impl Place {
 fn lock(shelf: &Shelf) -> Result<&Lock, Error> {
     shelf.lock.as_ref().map_err(|findings| {
         tell_findings("interfaces.lock", findings);
-        Error::usage("the lock cannot be used", "take it up again as it was committed last")
+        Error::usage("the lock cannot be used", "restore interfaces.lock from version control")
     })
 }
 
@@ -188,7 +233,7 @@ pub(super) fn tell_findings(file: &str, findings: &[Finding]) {
 }
 
 /// Reads a contract from a file.
-fn read(path: &std::path::Path) -> Result<Result<Interface, Vec<Finding>>, Error> {
+fn read(path: &Path) -> Result<Result<Interface, Vec<Finding>>, Error> {
     let bytes = crate::files::read_bounded(path, crate::interface::MAX_BYTES);
     let bytes =
         bytes.map_err(|source| crate::interface::Error { path: path.to_owned(), source })?;

@@ -44,6 +44,8 @@ pub(super) enum Verb {
     Show(list::ShowArguments),
     /// Disable a registered tool, until it is registered again.
     Disable(DisableArguments),
+    /// Remove a tool from the register; callers do not find it any more.
+    Unregister(UnregisterArguments),
     /// Print the records of what the gates refused, a line each.
     Records(records::Arguments),
 }
@@ -55,6 +57,14 @@ pub(super) struct DisableArguments {
     /// Why, for whoever looks.
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(clap::Args)]
+pub(super) struct UnregisterArguments {
+    /// The tool.
+    name: String,
     #[command(flatten)]
     place: Place,
 }
@@ -94,6 +104,7 @@ pub(super) fn run(verb: Verb, environment: &Environment) -> Result<Answer, Error
         Verb::List(arguments) => list::list(&arguments, environment),
         Verb::Show(arguments) => list::show(&arguments, environment),
         Verb::Disable(arguments) => disable(&arguments, environment),
+        Verb::Unregister(arguments) => unregister(&arguments, environment),
         Verb::Records(arguments) => records::run(&arguments, environment),
     }
 }
@@ -103,6 +114,16 @@ fn disable(arguments: &DisableArguments, environment: &Environment) -> Result<An
     let app = arguments.place.app(environment)?;
     if app.disable_tool(name, &arguments.reason)? {
         tell(&format!("{name} is disabled; nexus-router tool register enables it again"));
+        return Ok(Answer::Yes);
+    }
+    tell(&format!("there is no registered tool {name}; nexus-router tool list lists them"));
+    Ok(Answer::No)
+}
+
+fn unregister(arguments: &UnregisterArguments, environment: &Environment) -> Result<Answer, Error> {
+    let name = &arguments.name;
+    if arguments.place.app(environment)?.unregister_tool(name)? {
+        tell(&format!("{name} is not registered any more"));
         return Ok(Answer::Yes);
     }
     tell(&format!("there is no registered tool {name}; nexus-router tool list lists them"));

@@ -10,6 +10,16 @@ pub(super) const RUNS: &[Row] = &[
         "call an operation of the contract (nexus-router interface show ID), or add it to a newer version",
     ),
     (
+        "CONTRACT_REMOVED",
+        "The interface contract of the adapter was removed; nothing was called.",
+        "remove the adapter from router.toml, or freeze a newer revision of its contract",
+    ),
+    (
+        "CONTRACT_INVALID",
+        "The interface contract of the adapter does not hold, so the adapter is disabled; nothing was called.",
+        "nexus-router interface verify tells everything that is wrong; the adapter serves again when that is corrected",
+    ),
+    (
         "CONTRACT_REQUIRED",
         "The operator wants a contract of every adapter, and this one has none; nothing was called.",
         "write one with nexus-router interface freeze --from REF, or set contracts.required = false",
@@ -25,7 +35,7 @@ pub(super) const RUNS: &[Row] = &[
 pub(super) const ERRORS: &[Row] = &[
     (
         "CONTRACTS_BROKEN",
-        "The interface contracts are not those that are locked, so nothing is started with them.",
+        "Reported by earlier versions, which did not start with contracts that do not hold; now CONTRACT_INVALID.",
         "nexus-router interface verify tells everything that is wrong",
     ),
     (
@@ -98,6 +108,17 @@ pub(super) const ERRORS: &[Row] = &[
         "INTERFACE_NOT_APPROVED",
         "A revision breaks others, and lacks the signature of an author or of a reviewer who is known.",
         "nexus-router interface approve ID, by both; their keys stand in [contracts] of router.toml",
+    ),
+    (
+        "INTERFACE_HISTORY_REPLACED",
+        "The history of a contract lacks the revision that [contracts.anchors] of router.toml has.",
+        "restore contracts and lock from version control; nexus-router interface anchors prints the anchors if the \
+         change was meant",
+    ),
+    (
+        "INTERFACE_NOT_ANCHORED",
+        "The newest revision of a contract is not anchored in router.toml.",
+        "nexus-router interface anchors prints the line for [contracts.anchors]",
     ),
     (
         "INTERFACE_NOT_TESTED",

@@ -17,7 +17,7 @@ use super::toml_text;
 use crate::breaker::BreakerSettings;
 use crate::condition::Condition;
 use crate::grant::{Grants, Isolation};
-use crate::interface::Approvers;
+use crate::interface::{ApproverKey, Approvers, ContractTrust};
 use crate::json::{Object, Value};
 use crate::role::{ActionClass, Role};
 use crate::secret::Source;
@@ -272,13 +272,29 @@ fn contracts(contracts: &ContractSettings) -> Shown {
     let mut shown = Shown::default();
     shown.put("interfaces", contracts.interfaces.as_deref().map(path));
     shown.put("tools", contracts.tools.as_deref().map(path));
-    let Approvers { authors, reviewers } = &contracts.approvers;
+    let ContractTrust { approvers: Approvers { authors, reviewers }, anchors } = &contracts.trust;
     for (name, keys) in [("authors", authors), ("reviewers", reviewers)] {
-        shown.list(name, keys.iter().map(|key| key.to_string().into()));
+        shown.list(name, keys.iter().map(approver));
     }
+    let mut heads = Shown::default();
+    for (id, head) in anchors {
+        heads.put(id, Some(head.to_string()));
+    }
+    shown.table("anchors", heads);
     shown.put("outputs", Some(name_of(Outputs::ALL, contracts.outputs)));
     shown.put("required", Some(contracts.required));
     shown
+}
+
+fn approver(known: &ApproverKey) -> Value {
+    if known.is_unlimited() {
+        return known.key.to_string().into();
+    }
+    let mut shown = Shown::default();
+    shown.put("key", Some(known.key.to_string()));
+    shown.put("from", known.from.map(|from| from.to_string()));
+    shown.put("until", known.until.map(|until| until.to_string()));
+    shown.0.into()
 }
 
 fn signals(signals: &SignalSettings) -> Shown {

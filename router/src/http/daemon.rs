@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::runs::number;
 use super::{openapi, reply};
 use crate::access::{Bearer, Scope};
-use crate::app::AdapterCounts;
+use crate::app::{AdapterCounts, add_disabled};
 use crate::code;
 use crate::json::{Object, Value};
 use crate::metrics::CONTENT_TYPE;
@@ -100,6 +100,19 @@ pub(super) async fn status(context: Context) -> Result<Response, Problem> {
             let failed: Vec<Value> = failed.map(|one| one.to_json(detailed).into()).collect();
             if !failed.is_empty() {
                 answer.insert("failed_adapters", failed);
+            }
+            let disabled = service.app().disabled_adapters()?.into_iter().map(|(id, unusable)| {
+                let mut object = Object::new();
+                object.insert("adapter_id", id);
+                add_disabled(&mut object, &unusable);
+                if !detailed {
+                    object.remove("message");
+                }
+                Value::Object(object)
+            });
+            let disabled: Vec<Value> = disabled.collect();
+            if !disabled.is_empty() {
+                answer.insert("disabled_adapters", disabled);
             }
             answer.insert("tools", context.standing.tools.iter().count());
             if let Some(displacement) = service.store().displacement() {

@@ -311,7 +311,6 @@ fn status_of(error: &app::Error) -> StatusCode {
         | app::Error::Secret { .. }
         | app::Error::Config(_)
         | app::Error::Misplaced { .. }
-        | app::Error::Contracts { .. }
         | app::Error::UnknownContract { .. }
         | app::Error::UnknownSignal { .. }
         | app::Error::Source { .. }

@@ -94,6 +94,11 @@ pub(super) async fn call(mut context: Context) -> Result<Response, Problem> {
         if let Some(unavailable) = context.service.router().registry().tool_unavailability(&name) {
             return Err(Problem::unavailable(&unavailable));
         }
+        if let Some(withheld) = context.standing.tools.without_adapter(&name) {
+            let detail = format!("the tool '{name}' is registered and unavailable: no adapter");
+            let problem = Problem::new(StatusCode::NOT_FOUND, "UNKNOWN_TOOL", detail);
+            return Err(problem.hint(withheld.reason.as_str()));
+        }
         let known = context.standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
             .map(|known| (crate::near::likeness(&name, known), known))

@@ -8,6 +8,7 @@ use semver::Version;
 use super::document::Interface;
 use super::finding::{Finding, Findings, below};
 use super::signoff::{Capacity, SignOff};
+use crate::clock::Timestamp;
 use crate::digest::Digest;
 use crate::json::{self, Limits, Object, Value};
 
@@ -179,7 +180,10 @@ fn read_revision(
         }
     }
     let (sha256, previous) = (sha256.ok()?, previous.ok()?);
-    let removed = object.get("removed").and_then(Value::as_bool) == Some(true);
+    let removed = object.contains_key("removed");
+    if removed && object.get("removed").and_then(Value::as_bool) != Some(true) {
+        wrong("removed", "must be true, or must not be there".to_owned());
+    }
     let (approvals, tested) = (object.remove("approvals"), object.remove("tested"));
     let contract = match (object.remove("contract"), removed) {
         (None, true) => None,
@@ -232,18 +236,22 @@ fn read_approvals(value: Option<Value>, place: &str, findings: &mut Findings) ->
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let capacity = Capacity::from_name(text("as")?)?;
         let (key, signature) = (text("key")?.parse().ok()?, text("signature")?.parse().ok()?);
-        Some(SignOff { capacity, key, signature })
+        let at = match value.get("at") {
+            None => None,
+            Some(at) => Some(Timestamp::parse(at.as_str()?)?),
+        };
+        Some(SignOff { capacity, key, at, signature })
     };
     let mut approvals = Vec::new();
     for (index, value) in listed.iter().enumerate() {
         let place = below(place, &index.to_string());
-        only(value, &place, &["as", "key", "signature"], findings);
+        only(value, &place, &["as", "key", "at", "signature"], findings);
         match read(value) {
             Some(approval) => approvals.push(approval),
             None => findings.add(
                 place,
                 "LOCK_MALFORMED",
-                "must have \"as\" (author or reviewer), \"key\" (ed25519:…) and \"signature\" (base64)",
+                "must have \"as\" (author or reviewer), \"key\" (ed25519:…), \"at\" (a time) and \"signature\" (base64)",
             ),
         }
     }
@@ -274,9 +282,12 @@ fn write_revision(revision: &Revision) -> Value {
     object.insert("version", revision.version.to_string());
     object.insert("previous", revision.previous.map(|digest| digest.to_string()));
     let approval = |approval: &SignOff| {
-        let mut object = Object::with_capacity(3);
+        let mut object = Object::with_capacity(4);
         object.insert("as", approval.capacity.name());
         object.insert("key", approval.key.to_string());
+        if let Some(at) = approval.at {
+            object.insert("at", at.to_string());
+        }
         object.insert("signature", approval.signature.to_string());
         Value::Object(object)
     };

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use semver::Version;
 
+use super::anchor::{Anchoring, Anchors, anchoring, histories};
 use super::compare::{Change, Class, compare, declared_bump, required_bump};
 use super::document::Interface;
 use super::finding::{Finding, Findings, below};
 use super::frozen::{check_frozen, frozen, frozen_interface};
 use super::lock::{LOCK_NAME, Lock, Revision};
 use super::shelf::{EXTENSION, Shelf};
-use super::signoff::{Approvers, lacking};
+use super::signoff::{Approvers, is_signed, lacking};
+use super::unusable::UnusableContracts;
 use crate::digest::Digest;
 
 /// A message names so many changes at most.
@@ -24,11 +26,24 @@ pub struct Verified {
     pub findings: Vec<(String, Finding)>,
     /// The contracts that hold, by adapter: those of the shelf that are locked, and those of this program.
     pub interfaces: BTreeMap<String, Interface>,
-    /// The digests of all revisions by adapter, the oldest first.
+    /// The contracts that do not hold, and those that were removed.
+    pub unusable: UnusableContracts,
+    /// The digests of all revisions that hold by adapter, the oldest first.
     pub history: History,
+    /// How far the configuration anchors the histories in the lock.
+    pub anchoring: BTreeMap<String, Anchoring>,
 }
 
-/// The digests of all revisions by adapter, the oldest first.
+/// What the operator says about contracts: whose approvals count, and which histories are anchored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContractTrust {
+    /// The keys that approvals are believed of.
+    pub approvers: Approvers,
+    /// The heads of histories.
+    pub anchors: Anchors,
+}
+
+/// The digests of all revisions that hold by adapter, the oldest first.
 pub type History = BTreeMap<String, Vec<Digest>>;
 
 /// Tells adapters whose revisions are not those that were there before, and perhaps more.
@@ -90,66 +105,122 @@ impl<'a> From<&'a Revision> for Before<'a> {
 
 /// Looks at everything on a shelf.
 #[must_use]
-pub fn verify(shelf: &Shelf, approvers: &Approvers) -> Verified {
+pub fn verify(shelf: &Shelf, trust: &ContractTrust) -> Verified {
     let mut looking = Looking::default();
-    looking.findings.extend(check_frozen().into_iter().map(|it| ("this program".to_owned(), it)));
+    looking.look_at_program();
+    let none = Lock::default();
     match &shelf.lock {
         Ok(lock) => {
-            looking.look_at_lock(lock, approvers);
+            looking.look_at_lock(lock, &trust.approvers);
+            looking.look_at_anchors(lock, &trust.anchors);
             looking.look_at_files(shelf, lock);
         }
         Err(findings) => {
-            looking.findings.extend(findings.iter().map(|it| (LOCK_NAME.to_owned(), it.clone())));
-            looking.look_at_files(shelf, &Lock::default());
+            for finding in findings {
+                looking.unusable.add_to_all(LOCK_NAME, finding);
+                looking.findings.push((LOCK_NAME.to_owned(), finding.clone()));
+            }
+            looking.look_at_files(shelf, &none);
         }
     }
-    let Looking { findings, mut interfaces, broken } = looking;
-    interfaces.retain(|id, _| !broken.contains(id));
-    let mut history: History =
-        frozen().iter().map(|one| (one.adapter_id.clone(), vec![one.digest])).collect();
-    for revision in shelf.lock.iter().flat_map(|lock| &lock.revisions) {
-        history.entry(revision.adapter_id.clone()).or_default().push(revision.digest());
-    }
-    Verified { findings, interfaces, history }
+    let Looking { findings, mut interfaces, unusable, history, anchoring } = looking;
+    interfaces.retain(|id, _| unusable.get(id).is_none());
+    Verified { findings, interfaces, unusable, history, anchoring }
 }
 
 #[derive(Default)]
 struct Looking {
     findings: Vec<(String, Finding)>,
     interfaces: BTreeMap<String, Interface>,
-    /// Adapters whose newest revision does not hold.
-    broken: BTreeSet<String>,
+    unusable: UnusableContracts,
+    history: History,
+    anchoring: BTreeMap<String, Anchoring>,
 }
 
 impl Looking {
-    fn find(&mut self, file: &str, pointer: &str, code: &'static str, message: String) {
+    /// Adds a finding about the contract of an adapter.
+    fn find(
+        &mut self,
+        id: &str,
+        file: &str,
+        (pointer, code): (&str, &'static str),
+        message: String,
+    ) {
         let finding = Finding { pointer: pointer.to_owned(), code, message };
+        self.unusable.add(id, file, &finding);
         self.findings.push((file.to_owned(), finding));
+    }
+
+    fn look_at_program(&mut self) {
+        const FILE: &str = "this program";
+        for finding in check_frozen() {
+            let id = finding.pointer.split('/').nth(1).filter(|id| frozen_interface(id).is_some());
+            match id {
+                Some(id) => self.unusable.add(id, FILE, &finding),
+                None => self.unusable.add_to_all(FILE, &finding),
+            }
+            self.findings.push((FILE.to_owned(), finding));
+        }
+        let own = |one: &Interface| (one.adapter_id.clone(), vec![one.digest]);
+        self.history = frozen().iter().map(own).collect();
     }
 
     fn look_at_lock(&mut self, lock: &Lock, approvers: &Approvers) {
         let mut latest: BTreeMap<&str, Before<'_>> = BTreeMap::new();
+        let mut broken = BTreeSet::new();
         for (index, revision) in lock.revisions.iter().enumerate() {
             let id = revision.adapter_id.as_str();
             let before = latest.get(id).cloned().or_else(|| Before::frozen(id));
             let findings = look_at_revision(revision, before.as_ref(), approvers);
             if !findings.is_empty() {
-                self.broken.insert(id.to_owned());
+                broken.insert(id);
             }
             for finding in findings {
                 let pointer = below("/revisions", &index.to_string()) + &finding.pointer;
-                self.find(LOCK_NAME, &pointer, finding.code, finding.message);
+                self.find(id, LOCK_NAME, (&pointer, finding.code), finding.message);
+            }
+            if !broken.contains(id) {
+                self.history.entry(id.to_owned()).or_default().push(revision.digest());
             }
             latest.insert(id, Before::from(revision));
+        }
+        for (id, latest) in latest.iter().filter(|(_, latest)| latest.contract.is_none()) {
+            self.unusable.remove(id, &latest.version);
+        }
+    }
+
+    fn look_at_anchors(&mut self, lock: &Lock, anchors: &Anchors) {
+        let histories = histories(lock);
+        let anchored = anchors.iter().map(|(id, anchor)| (id.as_str(), anchor));
+        for (id, anchor) in anchored {
+            let history = histories.get(id).map_or(&[][..], Vec::as_slice);
+            if anchoring(history, Some(anchor)).is_some() {
+                continue;
+            }
+            let message = format!(
+                "the history of {id} lacks the revision that contracts.anchors.{id} is of: the lock was made anew, \
+                 rolled back or cut; restore it from version control"
+            );
+            self.find(id, LOCK_NAME, ("", "INTERFACE_HISTORY_REPLACED"), message);
+        }
+        let locked: BTreeSet<&str> =
+            lock.revisions.iter().map(|revision| revision.adapter_id.as_str()).collect();
+        for id in locked {
+            let history = histories.get(id).map_or(&[][..], Vec::as_slice);
+            let known = anchoring(history, anchors.get(id)).or_else(|| anchoring(history, None));
+            self.anchoring.extend(known.map(|known| (id.to_owned(), known)));
         }
     }
 
     fn look_at_files(&mut self, shelf: &Shelf, lock: &Lock) {
         for (name, file) in &shelf.files {
             match file {
-                Ok(interface) => self.look_at_file(name, interface, lock),
+                Ok(interface) => self.look_at_file(name, interface, (shelf, lock)),
                 Err(findings) => {
-                    self.findings.extend(findings.iter().map(|it| (name.clone(), it.clone())));
+                    let id = name.strip_suffix(EXTENSION).unwrap_or(name);
+                    for Finding { pointer, code, message } in findings {
+                        self.find(id, name, (pointer, code), message.clone());
+                    }
                 }
             }
         }
@@ -163,7 +234,7 @@ impl Looking {
                      nexus-router interface freeze --remove {id}",
                     revision.version
                 );
-                self.find(&name, "", "INTERFACE_REMOVED", message);
+                self.find(id, &name, ("", "INTERFACE_REMOVED"), message);
             }
         }
         for interface in frozen() {
@@ -174,16 +245,27 @@ impl Looking {
         }
     }
 
-    fn look_at_file(&mut self, name: &str, interface: &Interface, lock: &Lock) {
+    fn look_at_file(&mut self, name: &str, interface: &Interface, (shelf, lock): (&Shelf, &Lock)) {
         let Interface { adapter_id: id, version, .. } = interface;
         if *name != format!("{id}{EXTENSION}") {
             let message = format!("is the contract of {id}: call the file {id}{EXTENSION}");
-            return self.find(name, "/adapter_id", "INTERFACE_MALFORMED", message);
+            // The adapter may have its contract in the right file as well.
+            let named = name.strip_suffix(EXTENSION).unwrap_or(name);
+            self.find(named, name, ("/adapter_id", "INTERFACE_MALFORMED"), message.clone());
+            if !shelf.files.contains_key(&format!("{id}{EXTENSION}")) {
+                let finding = Finding {
+                    pointer: "/adapter_id".to_owned(),
+                    code: "INTERFACE_MALFORMED",
+                    message,
+                };
+                self.unusable.add(id, name, &finding);
+            }
+            return;
         }
         let freeze = format!("lock it with nexus-router interface freeze {name}");
         let Some(before) = Before::of(lock, id) else {
             let message = format!("{id} {version} is not locked; {freeze}");
-            return self.find(name, "", "INTERFACE_NOT_LOCKED", message);
+            return self.find(id, name, ("", "INTERFACE_NOT_LOCKED"), message);
         };
         if before.contract.is_some_and(|contract| contract.digest == interface.digest) {
             self.interfaces.insert(id.clone(), interface.clone());
@@ -192,7 +274,7 @@ impl Looking {
         if before.contract.is_none() && *version <= before.version {
             let message =
                 format!("{id} is removed in the lock, and its file is still there: delete it");
-            return self.find(name, "", "INTERFACE_REMOVED", message);
+            return self.find(id, name, ("", "INTERFACE_REMOVED"), message);
         }
         let changes = before.changes(Some(interface));
         match version.cmp(&before.version) {
@@ -201,7 +283,7 @@ impl Looking {
                     "{id} {version} is older than {}, which is locked; take up that one again, or write a newer one",
                     before.version
                 );
-                self.find(name, "/version", "INTERFACE_ROLLED_BACK", message);
+                self.find(id, name, ("/version", "INTERFACE_ROLLED_BACK"), message);
             }
             std::cmp::Ordering::Equal => {
                 let needed = required_bump(&changes).unwrap_or(Class::Patch);
@@ -211,17 +293,17 @@ impl Looking {
                     told(&changes),
                     needed.name()
                 );
-                self.find(name, "", "INTERFACE_CHANGED", message);
+                self.find(id, name, ("", "INTERFACE_CHANGED"), message);
             }
             std::cmp::Ordering::Greater => {
                 if let Some(message) = too_small(&before, version, &changes) {
-                    self.find(name, "/version", "INTERFACE_BUMP_TOO_SMALL", message);
+                    self.find(id, name, ("/version", "INTERFACE_BUMP_TOO_SMALL"), message);
                 }
                 let message = format!(
                     "{id} {version} follows {} and is not locked; {freeze}",
                     before.version
                 );
-                self.find(name, "", "INTERFACE_NOT_LOCKED", message);
+                self.find(id, name, ("", "INTERFACE_NOT_LOCKED"), message);
             }
         }
     }
@@ -234,6 +316,14 @@ pub fn is_pending(lock: &Lock, adapter_id: &str, approvers: &Approvers) -> bool 
     let Some(latest) = revisions.next() else { return false };
     let before = revisions.next().map(Before::from).or_else(|| Before::frozen(adapter_id));
     !look_at_revision(latest, before.as_ref(), approvers).is_empty()
+}
+
+/// Says whether the newest revision of an adapter may give way to another one: it does not hold yet, and the people
+/// whom it needs have not signed it. Whose keys they are does not matter.
+#[must_use]
+pub fn is_droppable(lock: &Lock, adapter_id: &str, approvers: &Approvers) -> bool {
+    let latest = lock.latest(adapter_id);
+    latest.is_some_and(|latest| !is_signed(latest)) && is_pending(lock, adapter_id, approvers)
 }
 
 /// Holds one revision to the one before.

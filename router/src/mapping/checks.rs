@@ -178,6 +178,10 @@ pub(super) fn local_tools_no_adapter(subject: &Subject<'_>, _: &Known<'_>) -> Fo
 pub(super) fn unknown_adapter(subject: &Subject<'_>, known: &Known<'_>) -> Found {
     // One that cannot be an id is told as such.
     let id = subject.adapter_id().filter(|id| is_adapter_id(id))?;
+    // One that does not hold is told as such.
+    if known.unfrozen.is_some_and(|unfrozen| unfrozen.contains(id)) {
+        return None;
+    }
     unless(known.interfaces.contains_key(id), "/adapter_id", || {
         let meant = meant(id, known.interfaces.keys().map(String::as_str));
         format!("there is no interface contract of an adapter {}; {meant}", shown(id))
@@ -258,11 +262,19 @@ pub(super) fn contract_version_mismatch(subject: &Subject<'_>, known: &Known<'_>
 }
 
 pub(super) fn contract_not_frozen(subject: &Subject<'_>, known: &Known<'_>) -> Found {
-    let contract = subject.contract(known)?;
-    let Interface { adapter_id, version, .. } = contract;
-    let drifted = known.unfrozen.is_some_and(|unfrozen| unfrozen.contains(adapter_id));
-    unless(!drifted, "/adapter_id", || {
-        format!("the contract {version} of '{adapter_id}' is not the one that was locked")
+    let id = subject.adapter_id().filter(|id| is_adapter_id(id))?;
+    let contract = subject.contract(known);
+    let drifted = known.unfrozen.is_some_and(|unfrozen| unfrozen.contains(id));
+    if contract.is_none() && !drifted {
+        return None;
+    }
+    unless(!drifted, "/adapter_id", || match contract {
+        Some(Interface { version, .. }) => {
+            format!("the contract {version} of '{id}' is not the one that was locked")
+        }
+        None => {
+            format!("the contract of '{id}' does not hold; nexus-router interface verify tells why")
+        }
     })
 }
 

@@ -3,6 +3,7 @@
 mod documents;
 mod records;
 mod rules;
+mod schemas;
 mod specification;
 
 use std::collections::BTreeMap;

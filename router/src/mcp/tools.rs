@@ -128,6 +128,16 @@ impl Handler {
             return refused_with(super::REFUSED, code, unavailable.to_string(), hint);
         }
         self.service().astray("UNKNOWN_TOOL", "tools/call", &asker.bearer.caller.name);
+        if let Some(withheld) = standing.tools.without_adapter(name) {
+            let message =
+                format!("Unknown tool: {shown} is registered and unavailable: no adapter");
+            return refused_with(
+                ErrorCode::INVALID_PARAMS,
+                "UNKNOWN_TOOL",
+                message,
+                &withheld.reason,
+            );
+        }
         let known = standing.tools.iter().map(|spec| spec.name.as_str());
         let meant = known
             .map(|known| (crate::near::likeness(name, known), known))

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::{Error, Inner, Service, Standing};
-use crate::app::{LoadFailure, Prepared, RetryAnswer, TrialOutcome, WantedAdapter};
+use crate::app::{
+    ContractChanges, LoadFailure, Prepared, RetryAnswer, TrialOutcome, WantedAdapter, add_disabled,
+    warn_of_disabled,
+};
 use crate::json::{Object, Value};
 
 /// How long outcomes are collected that are put in force together.
@@ -141,6 +144,26 @@ impl Service {
         }
     }
 
+    /// Logs and records the adapters that are disabled by their contracts, and those that are called again.
+    pub(super) fn record_contracts(&self, changes: &ContractChanges) {
+        for (adapter_id, unusable) in &changes.disabled {
+            warn_of_disabled(adapter_id, unusable);
+            let mut payload = Object::new();
+            payload.insert("adapter", adapter_id.as_str());
+            add_disabled(&mut payload, unusable);
+            self.inner.audit.record("contract.disabled", payload);
+        }
+        for adapter_id in &changes.restored {
+            tracing::info!(
+                adapter_id,
+                "the contract of the adapter does not keep it from being called any more"
+            );
+            let mut payload = Object::new();
+            payload.insert("adapter", adapter_id.as_str());
+            self.inner.audit.record("contract.restored", payload);
+        }
+    }
+
     fn end_broken(&self, error: Error) {
         *self.inner.loading.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         self.inner.loading.phase.send_replace(LoadPhase::Broken);
@@ -151,9 +174,10 @@ impl Service {
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
         let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
         let changed = standing.tools.changes_since(&self.standing().tools);
-        let failures = prepared.new_failures();
+        let (failures, contracts) = (prepared.new_failures(), prepared.contract_changes());
         self.inner.app.put_in_force(prepared)?;
         self.record_failures(&failures);
+        self.record_contracts(&contracts);
         // At the start nothing was permitted before.
         if self.load_phase() == LoadPhase::Over {
             self.record_offers("an adapter was loaded", &standing);

@@ -101,9 +101,10 @@ impl Service {
         let prepared = self.inner.app.prepare(config)?;
         let (tools, law) = (prepared.tools().clone(), prepared.law().clone());
         let standing = Standing::of(prepared.config(), tools, law, prepared.discovery())?;
-        let failures = prepared.new_failures();
+        let (failures, contracts) = (prepared.new_failures(), prepared.contract_changes());
         let changes = self.inner.app.put_in_force(prepared)?;
         self.record_failures(&failures);
+        self.record_contracts(&contracts);
         self.look_for_adapters();
         let after = self.inner.app.config();
         self.record_permissions(cause, (&before, &self.standing()), (&after, &standing));

@@ -50,7 +50,16 @@ impl Tools {
             Some((adapter_id, operation.tool.clone(), operation.method.clone()))
         });
         let action_class = document.and_then(class);
-        self.withheld.push(Withheld { name: name.to_owned(), operation, action_class, reason });
+        let is_remote = document.is_some_and(|it| it.execution_mode != ExecutionMode::Local);
+        let lacks_adapter = standing.disabled.is_none() && is_remote && keeper.is_none();
+        let name = name.to_owned();
+        self.withheld.push(Withheld { name, operation, action_class, reason, lacks_adapter });
+    }
+
+    /// Returns the registered tool of a name that lacks an adapter.
+    #[must_use]
+    pub fn without_adapter(&self, name: &str) -> Option<&Withheld> {
+        self.withheld.iter().find(|withheld| withheld.lacks_adapter && withheld.name == name)
     }
 
     /// Returns the operation of the router itself that a tool is, if it is one.
@@ -79,10 +88,7 @@ impl Tools {
     ) -> Result<(), String> {
         let Some((interface, adapter)) = keeper else {
             let wanted = document.adapter_id.as_deref().unwrap_or_default();
-            return Err(format!(
-                "no adapter is loaded that keeps the contract {wanted}; list one in router.toml, with the id \
-                 {wanted} or with interface = {wanted:?}"
-            ));
+            return Err(lacking_adapter(wanted));
         };
         let operation = operation(interface, document).ok_or("its operation is gone")?;
         let definition = Definition::registered(document, operation, adapter)?;
@@ -99,6 +105,15 @@ impl Tools {
         self.tools.insert(document.tool_id.clone(), spec);
         Ok(())
     }
+}
+
+/// Returns why a tool cannot be called whose contract no adapter keeps.
+#[must_use]
+pub fn lacking_adapter(interface_id: &str) -> String {
+    format!(
+        "no adapter is loaded that keeps the contract {interface_id}; list one in router.toml, with the id \
+         {interface_id} or with interface = {interface_id:?}"
+    )
 }
 
 fn operation<'a>(interface: &'a Interface, document: &ToolDocument) -> Option<&'a Operation> {

@@ -56,6 +56,32 @@ fn a_call_that_was_under_way_is_made_again_only_if_its_contract_lets_it() {
 }
 
 #[test]
+fn recovery_makes_no_call_of_an_adapter_whose_contract_does_not_hold() {
+    let mut held = Held::new();
+    let left = held.run_id();
+    held.kill();
+    let world = &held.world;
+    let shown = world.run(&["runs", "show", &left, "--db", "runs.db", "--format", "json"]).json();
+    let id = &shown["timeline"][0]["adapter_id"];
+    let config = format!(
+        "[contracts]\ninterfaces = \"interfaces\"\n[[adapters]]\nref = {:?}\nid = {id}\ninterface = \"sub\"\n\
+         isolation = \"inline\"\nconfig = {{ base_cmd = [\"/bin/sh\", \"-c\", \"echo called >> calls; echo '{{}}'\", \"sh\"] }}\n",
+        crate::run_cli::SUBPROCESS
+    );
+    std::fs::write(world.path("router.toml"), config).unwrap();
+    let contract = promising("sub", "greeter", &["hello", "bye"], false, true);
+    std::fs::write(world.path("sub.json"), contract.to_string()).unwrap();
+    let frozen = world.run(&["interface", "freeze", "sub.json"]);
+    assert_eq!(frozen.code(), 0, "{}", frozen.stderr());
+    let drifted = promising("sub", "greeter", &["hello"], false, true);
+    std::fs::write(world.path("interfaces/sub.interface.json"), drifted.to_string()).unwrap();
+    let recovered = world.run(&["runs", "recover", "--db", "runs.db", "--format", "json"]);
+    let run = recovered.json()["recovered"][0].clone();
+    assert_eq!(run["status"], "FAILED", "{run}");
+    assert!(!world.path("calls").exists(), "nothing was called");
+}
+
+#[test]
 fn what_only_reads_is_called_without_being_on_disk_before() {
     let adapter = "[[adapters]]\nref = \"probe_adapters:fake\"\nid = \"fake\"\nisolation = \"inline\"\n\
         config = { capabilities = [\"apply\", \"external\"] }\n";

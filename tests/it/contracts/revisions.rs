@@ -81,14 +81,11 @@ fn what_breaks_others_needs_tests_and_two_people() {
     desk.yes("interface approve echo --as author --key a.pem");
     assert!(desk.no("interface verify").contains("no known reviewer has signed"));
     // Nobody reviews their own change, under whatever name.
-    desk.yes("interface approve echo --as reviewer --key a.pem");
-    assert!(desk.no("interface verify").contains("is no key of a known reviewer"));
+    let told = desk.no("interface approve echo --as reviewer --key a.pem");
+    assert!(told.contains("is no key of a known reviewer"), "{told}");
+    assert!(desk.no("interface verify").contains("no known reviewer has signed"));
     desk.yes("interface approve echo --as reviewer --key b.pem");
-    let told = desk.no("interface verify");
-    assert!(
-        told.contains("is no key of a known reviewer"),
-        "a signature of nobody is told: {told}"
-    );
+    desk.yes("interface verify");
     // Testing again says so of something else than was signed.
     desk.yes(&test);
     assert!(desk.no("interface verify").contains("no known author"));
@@ -246,7 +243,7 @@ fn a_contract_is_written_from_an_adapter_and_examples() {
         "tool": "greeter", "method": "hello", "examples": [{ "input": { "n": 1 }, "output": output }],
     } });
     desk.write("calls.json", &examples);
-    desk.yes(&format!("interface freeze --from {ECHO} --examples calls.json --id echo"));
+    desk.yes(&format!("interface freeze --from {ECHO} --lock --examples calls.json --id echo"));
     desk.yes("interface verify");
     desk.yes(&format!("interface test echo --adapter {ECHO}"));
     let shown: Value =

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Desk, contract, greet};
-use crate::daemon::support::{Daemon, Stage, until};
+use crate::daemon::support::{Daemon, Stage, plan, until};
 
 const ADAPTERS: &str = "data_dir = \"data\"\n[[adapters]]\nref = \"nexus_router_adapter_echo:create_adapter\"\n\
     isolation = \"inline\"\n[server]\nrequests_per_second = 0\n";
@@ -83,14 +83,14 @@ fn what_does_not_hold_any_more_is_disabled_with_its_reason() {
     desk.write(path, &changed);
     assert!(desk.yes("tool list").contains("disabled: its file was changed"));
     desk.write(path, &greet());
-    assert!(desk.yes("tool list").contains("enabled"));
+    assert!(!desk.yes("tool list").contains("disabled"));
     // A minor revision leaves it as it is.
     let mut wider = contract("1.1.0");
     wider["operations"]["bye"] = wider["operations"]["hello"].clone();
     wider["operations"]["bye"]["method"] = json!("bye");
     wider["operations"]["bye"]["examples"] = json!([]);
     desk.frozen(&wider);
-    assert!(desk.yes("tool list").contains("enabled"));
+    assert!(!desk.yes("tool list").contains("disabled"));
     // One that breaks it does not.
     let mut without = wider.clone();
     without["version"] = json!("2.0.0");
@@ -168,7 +168,7 @@ fn a_tool_is_disabled_also_while_contracts_do_not_hold() {
 }
 
 #[test]
-fn a_lock_that_is_made_anew_is_not_taken_up_and_disables_what_was_registered_before() {
+fn new_lock_disables_its_adapter_and_what_was_registered_before() {
     let (stage, daemon) = serving("");
     std::fs::remove_file(stage.path("data/interfaces/interfaces.lock")).unwrap();
     let mut other = contract("1.0.0");
@@ -176,8 +176,13 @@ fn a_lock_that_is_made_anew_is_not_taken_up_and_disables_what_was_registered_bef
     other["operations"]["hello"]["examples"] = json!([]);
     write(&stage, "data/interfaces/echo.interface.json", &other);
     yes(&stage, "interface freeze data/interfaces/echo.interface.json");
-    let refused = daemon.post("/v1/reload", &json!({})).send();
-    assert!(refused.text().contains("not those that are in force"), "{}", refused.text());
+    for _ in 0..2 {
+        daemon.post("/v1/reload", &json!({})).ok();
+        let run = daemon.post("/v1/runs", &plan("echo", "greeter", "drop_all")).ok();
+        let error = &run["results"][0]["error"];
+        assert_eq!(error["code"], "CONTRACT_INVALID", "{run}");
+        assert!(error["message"].to_string().contains("not those that are in force"), "{run}");
+    }
     let list = yes(&stage, "tool list");
     assert!(list.contains("disabled: it was registered for a contract echo 1.0.0"), "{list}");
 }
@@ -220,19 +225,69 @@ fn a_local_tool_is_an_operation_of_the_router_itself() {
 }
 
 #[test]
-fn contracts_that_do_not_hold_keep_a_daemon_from_starting_and_change_nothing_in_one_that_runs() {
+fn tool_without_a_loaded_adapter_is_unavailable() {
     let (stage, daemon) = serving("");
-    let mut changed = contract("1.0.0");
-    changed["operations"]["hello"]["timeout_ms"] = json!(1);
-    write(&stage, "data/interfaces/echo.interface.json", &changed);
-    let refused = daemon.post("/v1/reload", &json!({})).send();
-    assert_eq!(refused.json()["code"], "CONTRACTS_BROKEN", "{}", refused.text());
-    let answer = daemon.post("/v1/tools/greet", &json!({ "args": { "name": "Ada" } })).ok();
-    assert_eq!(answer["status"], "COMPLETED", "{answer}");
-    drop(daemon);
-    let run = stage.refused(&[]);
-    assert_eq!(run.code(), 2);
-    assert!(run.stderr().contains("INTERFACE_CHANGED"), "{}", run.stderr());
+    let mut other = greet();
+    other["tool_id"] = json!("search");
+    other["adapter_id"] = json!("meilisearch");
+    other["adapter_operation"] = json!("search");
+    write(&stage, "search.json", &other);
+    let output = stage.program().args(["tool", "register", "search.json"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("search is unavailable: no adapter"), "{told}");
+    let list = yes(&stage, "tool list");
+    let line = |name: &str| list.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("search").contains("unavailable: no adapter"), "{list}");
+    assert!(line("greet").contains("enabled"), "{list}");
+    let shown: Value = serde_json::from_str(&yes(&stage, "tool show search")).unwrap();
+    assert_eq!((&shown["enabled"], &shown["available"]), (&json!(true), &json!(false)));
+    let answer = until("the tool that was registered", || {
+        let answer = daemon.post("/v1/tools/search", &json!({})).send();
+        answer.text().contains("unavailable: no adapter").then_some(answer)
+    });
+    assert_eq!(answer.status, 404);
+    let problem = answer.json();
+    assert_eq!(problem["code"], "UNKNOWN_TOOL");
+    assert!(problem["hint"].as_str().unwrap().contains("keeps the contract meilisearch"));
+    let params = json!({ "name": "search", "arguments": {} });
+    let answer = crate::mcp::support::modern(&daemon, "tools/call", params, &json!({})).send();
+    assert!(answer.text().contains("unavailable: no adapter"), "{}", answer.text());
+}
+
+#[test]
+fn unregistered_tool_is_gone() {
+    let (stage, daemon) = serving("");
+    yes(&stage, "tool unregister greet");
+    assert!(!stage.path("data/tools/greet.tool.json").exists());
+    assert_eq!(yes(&stage, "tool list").lines().count(), 1);
+    until("the end of the tool", || (!has(&daemon, "greet")).then_some(()));
+    let again = stage.program().args(["tool", "unregister", "greet"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    yes(&stage, "tool register greet.json");
+    until("the tool again", || has(&daemon, "greet").then_some(()));
+}
+
+#[test]
+fn register_reads_a_spec_that_was_not_moved_to_its_place() {
+    let desk = Desk::new();
+    desk.frozen(&contract("1.0.0"));
+    desk.write("greet.json", &greet());
+    desk.yes("tool register greet.json");
+    let place = desk.world.path("data/tools/greet.tool.json");
+    let staged = desk.world.path("data/tools/.staged-greet.tool.json");
+    // Killed after the register was written.
+    std::fs::rename(&place, &staged).unwrap();
+    assert!(desk.yes("tool list").contains("enabled"));
+    // Killed before it was written: another spec is staged, which nobody registered.
+    std::fs::rename(&staged, &place).unwrap();
+    let mut changed = greet();
+    changed["timeout_seconds"] = json!(6);
+    desk.write("data/tools/.staged-greet.tool.json", &changed);
+    assert!(desk.yes("tool list").contains("enabled"));
+    desk.yes("tool disable greet --reason because");
+    assert!(!staged.exists(), "the next change removes it");
+    assert!(place.exists());
 }
 
 #[test]

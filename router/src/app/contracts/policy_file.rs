@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::{App, Error};
+use super::uncompiled;
 use crate::access;
 use crate::config::{ConfigFile, Origin, Origins};
-use crate::interface::Finding;
+use crate::interface::UnusableContract;
 use crate::policy::Keeping;
 use crate::policy::history::{PolicyContext, PolicyFile, RegisteredOperation};
 use crate::toolspec::registered_operation;
@@ -21,12 +22,12 @@ impl App {
         let config: &ConfigFile = &self.config();
         let contracts = self.contracts_of(config, None)?;
         let mut interfaces = BTreeMap::new();
+        let mut unusable: BTreeMap<String, UnusableContract> = contracts.unusable.all().collect();
         for (id, interface) in contracts.interfaces.iter() {
-            let keeping = Keeping::of(interface).map_err(|message| {
-                let finding = Finding { pointer: String::new(), code: "SCHEMA_INVALID", message };
-                Error::Contracts { directory: id.into(), findings: vec![(id.clone(), finding)] }
-            })?;
-            interfaces.insert(id.clone(), Arc::new(keeping));
+            match Keeping::of(interface) {
+                Ok(keeping) => drop(interfaces.insert(id.clone(), Arc::new(keeping))),
+                Err(message) => drop(unusable.insert(id.clone(), uncompiled(id, message))),
+            }
         }
         let registered = contracts.tools.iter().filter_map(|standing| {
             let document = standing.document.as_ref()?;
@@ -52,7 +53,7 @@ impl App {
             Origin::Variable(_) | Origin::Default => None,
         });
         let rule_lines = rule_lines.collect();
-        let context = PolicyContext { interfaces, registered, token_roles, rule_lines };
+        let context = PolicyContext { interfaces, unusable, registered, token_roles, rule_lines };
         Ok(PolicyFile::new(config, context))
     }
 }

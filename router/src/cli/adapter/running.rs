@@ -178,14 +178,15 @@ pub(super) fn retry(
     Ok(if retried { Answer::Yes } else { Answer::No })
 }
 
-/// Returns the lines about an adapter that failed to load: the message and the remedy.
+/// Returns the lines about an adapter that failed to load or is disabled: the message and the remedy.
 fn failure(adapter: &Value) -> Vec<String> {
     let text = |key: &str| adapter.get(key).and_then(Value::as_str).map(visible);
     let (Some(adapter_id), Some(message)) = (text("adapter_id"), text("message")) else {
         return Vec::new();
     };
     let hint = text("hint").map(|hint| format!("  hint: {hint}"));
-    [format!("{adapter_id} failed: {message}")].into_iter().chain(hint).collect()
+    let state = if text("contract").is_some() { "is disabled" } else { "failed" };
+    [format!("{adapter_id} {state}: {message}")].into_iter().chain(hint).collect()
 }
 
 /// Returns the cells of an adapter. What the daemon does not say is a dash.
@@ -303,6 +304,11 @@ mod tests {
         let failed = parse(text.as_bytes(), Limits::REQUEST).unwrap();
         assert_eq!(row(&failed)[4], "failed: LIBRARY_CRASHED");
         assert_eq!(failure(&failed), ["bad failed: it crashed", "  hint: do not load it"]);
+        let text = r#"{"adapter_id": "shop", "state": "disabled", "contract": "shop",
+            "reason": "CONTRACT_REMOVED", "message": "it was removed", "hint": "freeze it"}"#;
+        let disabled = parse(text.as_bytes(), Limits::REQUEST).unwrap();
+        assert_eq!(row(&disabled)[4], "disabled: CONTRACT_REMOVED");
+        assert_eq!(failure(&disabled), ["shop is disabled: it was removed", "  hint: freeze it"]);
         let ready = parse(br#"{"adapter_id": "good", "state": "ready"}"#, Limits::REQUEST).unwrap();
         assert!(failure(&ready).is_empty());
     }

@@ -11,6 +11,7 @@ use super::report::{
     sources, whole,
 };
 use crate::config::Environment;
+use crate::interface::{FORMAT, LOCK_FORMAT};
 use crate::json::{Object, Value};
 use crate::python_text::visible;
 use crate::signal::{Finding, Kinship, Member, Severity, lint};
@@ -122,6 +123,9 @@ fn check(source: &Source) -> Checked {
         closed,
     };
     match source.load() {
+        Loaded::Contract(_, contract) if interface_contract(&contract).is_some() => {
+            bare(interface_contract(&contract).into_iter().collect(), None)
+        }
         Loaded::Contract(_, contract) => {
             let findings = lint(&contract);
             let said = SAID.map(|key| contract.get(key).cloned().unwrap_or_else(|| "".into()));
@@ -133,6 +137,21 @@ fn check(source: &Source) -> Checked {
             bare(vec![Finding::error("", format!("file_unreadable: {path} {why}"))], Some(why))
         }
     }
+}
+
+/// Tells that a document is an interface contract, or a lock of them, if it says so.
+fn interface_contract(document: &Object) -> Option<Finding> {
+    let format = document.get("format").and_then(Value::as_str)?;
+    let (what, verb) = match format {
+        FORMAT => ("an interface contract", "nexus-router interface diff ID FILE and freeze FILE"),
+        LOCK_FORMAT => ("a lock of interface contracts", "nexus-router interface verify"),
+        _ => return None,
+    };
+    let message = format!(
+        "not_a_signal_contract: this is {what}; contract lint takes signal contracts (*.adapter_contract.json), and \
+         {verb} take this"
+    );
+    Some(Finding::error("/format", message))
 }
 
 fn closed(checked: &[Checked]) -> Vec<(String, String)> {

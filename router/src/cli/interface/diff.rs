@@ -15,10 +15,10 @@ use crate::python_text::visible;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The older contract: a file, ID or ID@VERSION.
+    /// The older contract: a file, ID for its newest revision in the lock, or ID@VERSION.
     old: String,
-    /// The newer contract: a file, ID or ID@VERSION.
-    new: String,
+    /// The newer contract: a file, ID or ID@VERSION [default: the file of OLD].
+    new: Option<String>,
     #[command(flatten)]
     place: Place,
     /// The format of the answer.
@@ -29,7 +29,10 @@ pub(in crate::cli) struct Arguments {
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     let (shelf, _) = arguments.place.open(environment)?;
     let old = find(&shelf, &arguments.old)?;
-    let new = find(&shelf, &arguments.new)?;
+    let new = match &arguments.new {
+        Some(new) => find(&shelf, new)?,
+        None => file_of(&shelf, &arguments.old),
+    };
     let (Some(old), Some(new)) = (old, new) else { return Ok(Answer::No) };
     let changes = compare(&old, &new);
     let needed = required_bump(&changes);
@@ -99,10 +102,31 @@ fn as_json(change: &Change) -> Value {
     object.into()
 }
 
-/// Finds a contract: a file, the revision `ID@VERSION` of the lock, or the one of an adapter. What is wrong with
-/// it is told, and then there is none.
+/// Returns whether a contract is named by its file.
+pub(super) fn is_file(named: &str) -> bool {
+    named.contains('/') || named.ends_with(".json")
+}
+
+/// Returns the contract in the file of an adapter. What is wrong with it is told, and then there is none.
+fn file_of(shelf: &Shelf, named: &str) -> Option<Interface> {
+    let name = format!("{named}{EXTENSION}");
+    match shelf.files.get(&name) {
+        Some(Ok(interface)) => Some(interface.clone()),
+        Some(Err(findings)) => {
+            tell_findings(&name, findings);
+            None
+        }
+        None => {
+            tell(&format!("there is no file {name} to compare with: name one"));
+            None
+        }
+    }
+}
+
+/// Finds a contract: a file, the revision `ID@VERSION` of the lock, or the newest revision of an adapter. What is wrong
+/// with it is told, and then there is none.
 pub(super) fn find(shelf: &Shelf, named: &str) -> Result<Option<Interface>, Error> {
-    if named.contains('/') || named.ends_with(".json") {
+    if is_file(named) {
         return match read(Path::new(named))? {
             Ok(interface) => Ok(Some(interface)),
             Err(findings) => {
@@ -115,26 +139,30 @@ pub(super) fn find(shelf: &Shelf, named: &str) -> Result<Option<Interface>, Erro
         Some((id, version)) => (id, Some(version)),
         None => (named, None),
     };
-    if version.is_none()
-        && let Some(file) = shelf.files.get(&format!("{id}{EXTENSION}"))
-    {
-        return match file {
-            Ok(interface) => Ok(Some(interface.clone())),
-            Err(findings) => {
-                tell_findings(&format!("{id}{EXTENSION}"), findings);
-                Ok(None)
-            }
-        };
-    }
     let lock = lock(shelf)?;
-    let is_meant =
-        |interface: &&Interface| version.is_none_or(|it| interface.version.to_string() == it);
-    let revisions = lock.of(id).rev().filter_map(|revision| revision.contract.as_ref());
-    let found = revisions.chain(frozen_interface(id)).find(is_meant).cloned();
+    let newest = Before::of(lock, id);
+    let found = match version {
+        None => newest.as_ref().and_then(|newest| newest.contract).cloned(),
+        Some(version) => {
+            let revisions = lock.of(id).rev().filter_map(|revision| revision.contract.as_ref());
+            let is_meant = |interface: &&Interface| interface.version.to_string() == version;
+            revisions.chain(frozen_interface(id)).find(is_meant).cloned()
+        }
+    };
     if found.is_none() {
-        let known = Before::of(lock, id).map(|before| before.version);
-        tell(&match known {
-            Some(known) => format!("there is no contract {named}; the newest of {id} is {known}"),
+        let has_file = shelf.files.contains_key(&format!("{id}{EXTENSION}"));
+        tell(&match newest {
+            Some(Before { version: newest, contract: None, .. }) if version.is_none() => {
+                format!("{id} is removed in the lock, in version {newest}")
+            }
+            Some(newest) => {
+                format!("there is no contract {named}; the newest of {id} is {}", newest.version)
+            }
+            None if has_file => {
+                format!(
+                    "{id} is not locked; name its file, or lock it with nexus-router interface freeze"
+                )
+            }
             None => format!("there is no contract {named}; nexus-router interface list lists them"),
         });
     }

@@ -18,8 +18,8 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let (shelf, approvers) = arguments.place.open(environment)?;
-    let verified = interface::verify(&shelf, &approvers);
+    let (shelf, trust) = arguments.place.open(environment)?;
+    let verified = interface::verify(&shelf, &trust);
     if !verified.findings.is_empty() {
         // A document of what does not hold would only mislead.
         verify::tell_all(&verified.findings);

@@ -1,4 +1,4 @@
-//! `nexus-router interface freeze`: locks contracts, or writes the first one of an adapter.
+//! `nexus-router interface freeze`: locks contracts, or drafts the first one of an adapter.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::{Place, lock, read, tell_findings};
 use crate::config::{ConfigFile, Environment};
 use crate::interface::{
     Approvers, Before, Class, Draft, EXTENSION, Finding, Interface, Lock, Revision, Shelf,
-    is_pending, required_bump, too_small,
+    is_droppable, is_pending, required_bump, too_small,
 };
 use crate::json::Object;
 use crate::loader::manifest::ManifestView;
@@ -22,9 +22,15 @@ pub(in crate::cli) struct Arguments {
     /// Contracts to lock as they are.
     #[arg(value_name = "FILE", required_unless_present_any = ["from", "remove"])]
     files: Vec<PathBuf>,
-    /// Write a contract for this adapter, module:function, and lock it.
+    /// Draft a contract for this adapter, module:function.
     #[arg(long, value_name = "REF", conflicts_with = "files")]
     from: Option<String>,
+    /// Write drafts without locking them: nobody is held to them.
+    #[arg(long, conflicts_with_all = ["remove", "lock"])]
+    draft: bool,
+    /// Lock what --from drafts as it is.
+    #[arg(long, requires = "from")]
+    lock: bool,
     /// The configuration of that adapter as a JSON object, or @FILE.
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "from")]
     adapter_config: String,
@@ -45,42 +51,33 @@ pub(in crate::cli) struct Arguments {
     place: Place,
 }
 
+impl Arguments {
+    /// Returns whether only drafts are written.
+    const fn only_drafts(&self) -> bool {
+        self.draft || (self.from.is_some() && !self.lock)
+    }
+}
+
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
     // Held until the end: two who freeze at once must not lose what the other locked.
-    let (shelf, approvers, _alone) = arguments.place.open_alone(environment)?;
+    let (shelf, trust, _alone) = arguments.place.open_or_create_alone(environment)?;
     let mut locked = lock(&shelf)?.clone();
-    if let Some(id) = &arguments.remove {
-        return remove(&shelf, locked, id);
+    if !arguments.only_drafts() {
+        refuse_without_keys(&locked, &trust.approvers)?;
     }
-    let mut frozen = Vec::new();
-    if let Some(factory_ref) = &arguments.from {
-        match draft(arguments, factory_ref, environment)? {
-            Ok(interface) => {
-                let path = shelf.path(&interface.adapter_id);
-                if path.exists() {
-                    let message = format!("there is a contract already: {}", path.display());
-                    return Err(Error::usage(message, "change that one, and freeze it"));
-                }
-                frozen.push((path, interface));
-            }
-            Err(findings) => {
-                tell_findings("the draft", &findings);
-                return Ok(Answer::No);
-            }
-        }
+    if let Some(id) = &arguments.remove {
+        return remove(&shelf, locked, id, &trust.approvers);
+    }
+    let Some(contracts) = contracts(arguments, &shelf, environment)? else {
+        tell("nothing was written");
+        return Ok(Answer::No);
+    };
+    if arguments.only_drafts() {
+        return write_drafts(&shelf, &contracts);
     }
     let mut refused = false;
-    for path in &arguments.files {
-        match read(path)? {
-            Ok(interface) => frozen.push((path.clone(), interface)),
-            Err(findings) => {
-                tell_findings(&path.display().to_string(), &findings);
-                refused = true;
-            }
-        }
-    }
-    for (path, interface) in &frozen {
-        match add(&mut locked, interface, &approvers) {
+    for (path, interface) in &contracts {
+        match add(&mut locked, interface, &trust.approvers) {
             Ok(told) => tell(&format!("{}: {told}", path.display())),
             Err(problem) => {
                 tell(&format!("{}: {problem}", path.display()));
@@ -92,15 +89,109 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<An
         tell("nothing was locked");
         return Ok(Answer::No);
     }
-    for (path, interface) in &frozen {
-        // A file of another place is locked here, so it has to be here.
-        if !is_on(&shelf, path, interface) {
-            let written = shelf.write(interface)?;
-            tell(&format!("wrote {}", written.display()));
+    // A file of another place is locked here, so it has to be here.
+    let elsewhere = contracts.iter().filter(|(path, interface)| !is_on(&shelf, path, interface));
+    let elsewhere: Vec<&Interface> = elsewhere.map(|(_, interface)| interface).collect();
+    for written in shelf.commit(&locked, &elsewhere)? {
+        tell(&format!("wrote {}", written.display()));
+    }
+    remove_drafts(&shelf, &contracts);
+    tell("nexus-router interface anchors prints what anchors the history in router.toml");
+    Ok(Answer::Yes)
+}
+
+/// Reads the contracts to freeze, each with its file. What is wrong with them is told, and then there is nothing.
+fn contracts(
+    arguments: &Arguments,
+    shelf: &Shelf,
+    environment: &Environment,
+) -> Result<Option<Vec<(PathBuf, Interface)>>, Error> {
+    let mut contracts = Vec::new();
+    if let Some(factory_ref) = &arguments.from {
+        match draft(arguments, factory_ref, environment)? {
+            Ok(interface) => {
+                let id = &interface.adapter_id;
+                for path in [shelf.path(id), shelf.draft_path(id)] {
+                    if path.exists() {
+                        let message = format!("there is a contract already: {}", path.display());
+                        return Err(Error::usage(message, "change that one, and freeze it"));
+                    }
+                }
+                contracts.push((shelf.path(id), interface));
+            }
+            Err(findings) => {
+                tell_findings("the draft", &findings);
+                return Ok(None);
+            }
         }
     }
-    shelf.write_lock(&locked)?;
+    let mut is_sound = true;
+    for path in &arguments.files {
+        match read(path)? {
+            Ok(interface) => contracts.push((path.clone(), interface)),
+            Err(findings) => {
+                tell_findings(&path.display().to_string(), &findings);
+                is_sound = false;
+            }
+        }
+    }
+    Ok(is_sound.then_some(contracts))
+}
+
+fn write_drafts(shelf: &Shelf, contracts: &[(PathBuf, Interface)]) -> Result<Answer, Error> {
+    for (_, interface) in contracts {
+        let path = shelf.write_draft(interface)?;
+        let path = path.display();
+        tell(&format!("wrote the draft {path}; nexus-router interface freeze {path} locks it"));
+    }
     Ok(Answer::Yes)
+}
+
+/// Removes drafts that are locked now.
+fn remove_drafts(shelf: &Shelf, contracts: &[(PathBuf, Interface)]) {
+    for (path, interface) in contracts {
+        let draft = shelf.draft_path(&interface.adapter_id);
+        let real = |path: &Path| path.canonicalize().ok();
+        if real(path).is_some() && real(path) == real(&draft) {
+            // One that stays does no harm.
+            match std::fs::remove_file(&draft) {
+                Ok(()) => tell(&format!("removed the draft {}", draft.display())),
+                Err(error) => tell(&format!("the draft {} stays: {error}", draft.display())),
+            }
+        }
+    }
+}
+
+/// Refuses to change a lock with approvals whose keys the configuration does not have: what is approved would look as
+/// if it were not.
+fn refuse_without_keys(lock: &Lock, approvers: &Approvers) -> Result<(), Error> {
+    let approvals = lock.revisions.iter().flat_map(|revision| &revision.approvals);
+    let mut unknown = approvals.map(|approval| approval.key).filter(|key| !approvers.knows(*key));
+    let Some(key) = unknown.next() else { return Ok(()) };
+    let message = format!("the lock has approvals by {key}, which [contracts] does not have");
+    let hint =
+        "name the router.toml with the keys (--config FILE); a former key stays there with until";
+    Err(Error::usage(message, hint))
+}
+
+/// Takes out the newest revision of an adapter if it may give way to another one.
+fn drop_pending(lock: &mut Lock, id: &str, approvers: &Approvers) -> Result<(), String> {
+    if !is_pending(lock, id, approvers) {
+        return Ok(());
+    }
+    let Some(place) = lock.revisions.iter().rposition(|it| it.adapter_id == id) else {
+        return Ok(());
+    };
+    let version = lock.revisions[place].version.clone();
+    if !is_droppable(lock, id, approvers) {
+        return Err(format!(
+            "{id} {version} is signed by author and reviewer, and does not give way; nexus-router interface verify \
+             tells what it lacks"
+        ));
+    }
+    lock.revisions.remove(place);
+    tell(&format!("{id} {version}, which was not approved, gives way"));
+    Ok(())
 }
 
 fn is_on(shelf: &Shelf, path: &Path, interface: &Interface) -> bool {
@@ -114,12 +205,8 @@ fn add(lock: &mut Lock, interface: &Interface, approvers: &Approvers) -> Result<
     let Interface { adapter_id, version, .. } = interface;
     let same = lock.latest(adapter_id).is_some_and(|it| it.digest() == interface.digest);
     // What was never approved was never in force, and gives way to what follows it.
-    if !same && is_pending(lock, adapter_id, approvers) {
-        let place = lock.revisions.iter().rposition(|it| it.adapter_id == *adapter_id);
-        if let Some(place) = place {
-            let gone = lock.revisions.remove(place);
-            tell(&format!("{adapter_id} {}, which was not approved, gives way", gone.version));
-        }
+    if !same {
+        drop_pending(lock, adapter_id, approvers)?;
     }
     let before = Before::of(lock, adapter_id);
     let mut previous = None;
@@ -157,7 +244,11 @@ fn add(lock: &mut Lock, interface: &Interface, approvers: &Approvers) -> Result<
     Ok(told)
 }
 
-fn remove(shelf: &Shelf, mut lock: Lock, id: &str) -> Result<Answer, Error> {
+fn remove(shelf: &Shelf, mut lock: Lock, id: &str, approvers: &Approvers) -> Result<Answer, Error> {
+    if let Err(problem) = drop_pending(&mut lock, id, approvers) {
+        tell(&problem);
+        return Ok(Answer::No);
+    }
     let before = Before::of(&lock, id).filter(|before| before.contract.is_some());
     let Some(before) = before else {
         tell(&format!("there is no contract of {id}; nexus-router interface list lists them"));

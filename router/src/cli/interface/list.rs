@@ -4,7 +4,7 @@ use super::super::output::{Form, Output, columns};
 use super::super::{Answer, Error};
 use super::Place;
 use crate::config::Environment;
-use crate::interface::{Interface, Lock, Shelf, frozen, verify};
+use crate::interface::{Interface, Lock, Shelf, Verified, frozen, verify};
 use crate::json::{Object, Value};
 
 #[derive(clap::Args)]
@@ -23,13 +23,13 @@ struct Row<'a> {
 }
 
 pub(super) fn run(arguments: &Arguments, environment: &Environment) -> Result<Answer, Error> {
-    let (shelf, approvers) = arguments.place.open(environment)?;
-    let verified = verify(&shelf, &approvers);
+    let (shelf, trust) = arguments.place.open(environment)?;
+    let verified = verify(&shelf, &trust);
     let rows = rows(&shelf);
     let mut output = Output::new(environment);
     match arguments.format {
         Form::Json => {
-            let list: Vec<Value> = rows.iter().map(as_json).collect();
+            let list: Vec<Value> = rows.iter().map(|row| as_json(row, &verified)).collect();
             output.value(&list.into())?;
         }
         Form::Human => {
@@ -83,12 +83,16 @@ fn rows(shelf: &Shelf) -> Vec<Row<'_>> {
     rows
 }
 
-fn as_json(row: &Row<'_>) -> Value {
-    let mut object = Object::with_capacity(5);
+fn as_json(row: &Row<'_>, verified: &Verified) -> Value {
+    let mut object = Object::with_capacity(7);
     object.insert("adapter_id", row.interface.adapter_id.as_str());
     object.insert("version", row.interface.version.to_string());
     object.insert("state", row.state);
     object.insert("sha256", row.interface.digest.to_string());
+    let anchoring = verified.anchoring.get(&row.interface.adapter_id);
+    object.insert("history", anchoring.map(|it| it.newest.digest.to_string()));
+    let anchored = anchoring.and_then(|it| it.anchored.as_ref());
+    object.insert("anchored", anchored.map(ToString::to_string));
     let operations: Vec<Value> =
         row.interface.operations.keys().map(|name| name.as_str().into()).collect();
     object.insert("operations", operations);

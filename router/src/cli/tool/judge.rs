@@ -9,7 +9,7 @@ use super::Place;
 use crate::app::Judged;
 use crate::config::Environment;
 use crate::files;
-use crate::interface::Interface;
+use crate::interface::Verified;
 use crate::json::{Object, Value};
 use crate::mapping::{Fragment, Known, MAX_BYTES, Violation, check_mapping};
 use crate::python_text::visible;
@@ -52,7 +52,7 @@ pub(super) fn check(
     let texts = texts(&arguments.files)?;
     let app = arguments.place.app(environment)?;
     if arguments.mapping {
-        return mappings(&texts, &app.interfaces()?.0, arguments.format, environment);
+        return mappings(&texts, &app.verified_contracts()?, arguments.format, environment);
     }
     let judged = app.check_tools(&texts.1)?;
     let rows: Vec<Row> = texts.0.into_iter().zip(judged).collect();
@@ -72,7 +72,18 @@ pub(super) fn register(
     }
     let rows: Vec<Row> = texts.0.into_iter().zip(judged).collect();
     let passed = if all { "is registered" } else { "passes" };
-    tell_all(&rows, passed, arguments.format, environment)
+    let answer = tell_all(&rows, passed, arguments.format, environment)?;
+    if all {
+        let registered = rows.iter().filter_map(|(_, judged)| judged.tool_id.as_ref());
+        let registered: Vec<&String> = registered.collect();
+        for standing in app.registered()? {
+            let Some(why) = &standing.unavailable else { continue };
+            if registered.contains(&&standing.tool_id) {
+                tell(&visible(&format!("{} is unavailable: no adapter: {why}", standing.tool_id)));
+            }
+        }
+    }
+    Ok(answer)
 }
 
 /// Reads all files, or tells which cannot be read; returns their names and their texts.
@@ -92,12 +103,13 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
 
 fn mappings(
     texts: &(Vec<String>, Vec<Vec<u8>>),
-    interfaces: &std::collections::BTreeMap<String, Interface>,
+    Verified { interfaces, unusable, .. }: &Verified,
     format: Format,
     environment: &Environment,
 ) -> Result<Answer, Error> {
     let builtins: Vec<&str> = crate::app::TOOLS.iter().map(|tool| tool.id).collect();
-    let known = Known::new(interfaces, &builtins);
+    let invalid = unusable.invalid_ids();
+    let known = Known::new(interfaces, &builtins).with_unfrozen(&invalid);
     let (mut rows, mut readable) = (Vec::new(), true);
     for (file, text) in texts.0.iter().zip(&texts.1) {
         match Fragment::read(text) {

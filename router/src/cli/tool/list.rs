@@ -35,9 +35,10 @@ pub(super) fn list(arguments: &ListArguments, environment: &Environment) -> Resu
     }
     let mut rows = vec![["TOOL", "VERSION", "CARRIED OUT BY", "STATE"].map(str::to_owned).to_vec()];
     rows.extend(standings.iter().map(|standing| {
-        let state = match &standing.disabled {
-            None => "enabled".to_owned(),
-            Some(reason) => shortened(&visible(&format!("disabled: {reason}"))),
+        let state = match (&standing.disabled, &standing.unavailable) {
+            (None, None) => "enabled".to_owned(),
+            (None, Some(_)) => "unavailable: no adapter".to_owned(),
+            (Some(reason), _) => shortened(&visible(&format!("disabled: {reason}"))),
         };
         let target = target(standing);
         vec![standing.tool_id.clone(), standing.entry.version.clone(), target, state]
@@ -72,13 +73,15 @@ fn target(standing: &Standing) -> String {
 }
 
 fn as_json(standing: &Standing) -> Value {
-    let mut object = Object::with_capacity(8);
+    let mut object = Object::with_capacity(9);
     object.insert("tool_id", standing.tool_id.as_str());
     object.insert("version", standing.entry.version.as_str());
     object.insert("sha256", standing.entry.digest.to_string());
     object.insert("registered_at", standing.entry.registered_at.as_str());
     object.insert("enabled", standing.disabled.is_none());
-    object.insert("reason", standing.disabled.as_deref());
+    let (disabled, unavailable) = (standing.disabled.as_deref(), standing.unavailable.as_deref());
+    object.insert("available", disabled.is_none() && unavailable.is_none());
+    object.insert("reason", disabled.or(unavailable));
     let rule = standing.refused.as_ref().and_then(|report| report.violations.first());
     object.insert("check_id", rule.map(|violation| violation.check_id));
     let document = standing.document.as_ref().map(|document| document.document.clone());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::interface::Approvers;
+use crate::interface::ContractTrust;
 
 /// What the operator says of contracts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct ContractSettings {
     pub interfaces: Option<PathBuf>,
     /// The directory of registered tools, instead of `tools` in the data directory.
     pub tools: Option<PathBuf>,
-    /// Whose approvals of breaking revisions are believed.
-    pub approvers: Approvers,
+    /// Whose approvals of breaking revisions are believed, and which histories are anchored.
+    pub trust: ContractTrust,
     /// What becomes of an output that breaks its contract.
     pub outputs: Outputs,
     /// Whether adapters are called only if they have a contract.

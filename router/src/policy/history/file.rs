@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::config::{AdapterEntry, ConfigFile, Offer, Rule, ToolEntry};
+use crate::interface::UnusableContract;
 use crate::policy::{
     AdapterOffer, Classes, Hint, Hints, Keeping, Key, Law, OfferedOperations, Offering,
 };
@@ -19,6 +20,8 @@ const MAX_VARIANTS: usize = 256;
 pub struct PolicyContext {
     /// Interface contracts by the id of the interface.
     pub interfaces: BTreeMap<String, Arc<Keeping>>,
+    /// Interface contracts that cannot be used, by the id of the interface.
+    pub unusable: BTreeMap<String, UnusableContract>,
     /// Operations behind registered tools.
     pub registered: Vec<RegisteredOperation>,
     /// Roles that tokens have by themselves, by name.
@@ -93,6 +96,7 @@ impl PolicyFile {
         law.offered = Some(Arc::new(offered));
         // Other adapters keep the contract of their own id, if there is one.
         law.interfaces.clone_from(&context.interfaces);
+        law.unusable.clone_from(&context.unusable);
         let mut unnamed = Vec::new();
         let mut listed = BTreeMap::new();
         for entry in &config.adapters {
@@ -195,6 +199,10 @@ fn add_adapter(law: &mut Law, context: &PolicyContext, id: &str, entry: &Adapter
     match context.interfaces.get(interface_id) {
         Some(keeping) => drop(law.interfaces.insert(id.to_owned(), Arc::clone(keeping))),
         None => drop(law.interfaces.remove(id)),
+    }
+    match context.unusable.get(interface_id) {
+        Some(unusable) => drop(law.unusable.insert(id.to_owned(), unusable.clone())),
+        None => drop(law.unusable.remove(id)),
     }
     let mut offered = law.offered.as_deref().cloned().unwrap_or_default();
     for one in context.registered.iter().filter(|one| one.interface_id == interface_id) {
