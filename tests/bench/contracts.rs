@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_router::interface::{
-    Approvers, History, Interface, Lock, Revision, Shelf, frozen, frozen_interface, verify,
+    ContractTrust, History, Interface, Lock, Revision, Shelf, frozen, frozen_interface, verify,
 };
 use nexus_router::json::{self, Object, Value};
 use nexus_router::mapping::{Known, ToolDocument, gate_4, gate_6};
@@ -99,7 +99,7 @@ fn contracts(directory: &Path, many: usize) {
     let reading = begun.elapsed();
     let begun = Instant::now();
     let shelf = Shelf::open(&place).unwrap();
-    let verified = verify(&shelf, &Approvers::default());
+    let verified = verify(&shelf, &ContractTrust::default());
     let took = begun.elapsed();
     assert_eq!(verified.findings.len(), 0, "{:?}", verified.findings.first());
     println!(

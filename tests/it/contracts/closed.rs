@@ -150,7 +150,7 @@ fn watched_contract_disables_its_adapter_without_a_request() {
 fn removed_contract_disables_its_adapter_although_it_is_approved() {
     let stage = stage(&contract("1.0.0"), TWO);
     remove(&stage, TWO);
-    let daemon = stage.clone().start(&[]);
+    let daemon = stage.start(&[]);
     assert_closed(&daemon, "CONTRACT_REMOVED");
 }
 
