@@ -65,7 +65,7 @@ pub const KINDS: &[(&str, &str)] = &[
     (
         "config.refused",
         "A new configuration was refused, and the old one stays in force; the `cause`, and the `name` of \
-         who asked for it; why, as `code` and `message`.",
+         who asked for it; why, as `code` and `message`, with the `hint`.",
     ),
     (
         "access.refused",

@@ -151,7 +151,9 @@ impl App {
     /// With the first failure.
     pub(crate) fn refuse_failures(&self, prepared: &Prepared) -> Result<(), Error> {
         match prepared.setup.config.require_all {
-            true => self.refuse_failed(&prepared.setup.config, &prepared.fleet),
+            true => self
+                .refuse_failed(&prepared.setup.config, &prepared.fleet)
+                .inspect_err(|_| prepared.fleet.warn_of_failed()),
             false => Ok(()),
         }
     }
@@ -166,10 +168,7 @@ impl App {
         let failed = fleet.slots.iter().filter(strict).filter_map(AdapterSlot::failure);
         let mut failed = failed.filter(|failure| !failure.needs_config);
         match failed.next() {
-            Some(failure) => {
-                fleet.warn_of_failed();
-                Err(without(&fleet.secrets, &failure.error).into())
-            }
+            Some(failure) => Err(without(&fleet.secrets, &failure.error).into()),
             None => Ok(()),
         }
     }

@@ -94,12 +94,21 @@ fn what_is_recorded_is_what_the_table_says() {
     let changing = "[[adapters]]\nref = \"conformance_adapter:create_adapter\"\n\
                     [adapters.offer]\ntools = [\"test_trigger_*\"]\n";
     let failing_one = "[[adapters]]\nid = \"fails\"\nref = \"bad_adapters:factory_segfaults\"\n";
-    let changing = format!("{changing}{failing_one}");
+    let contracted =
+        "[[adapters]]\nid = \"contracted\"\nref = \"nexus_router_adapter_echo:create_adapter\"\n";
+    let changing = format!("{changing}{failing_one}{contracted}");
     let stage = Stage::new(&format!("{ADAPTERS}{FRAGILE}{changing}{rules}"));
     let cache = stage.path("cache");
     std::fs::create_dir(&cache).unwrap();
     std::fs::set_permissions(&cache, Permissions::from_mode(0o700)).unwrap();
+    let contract = stage.path("data/interfaces/contracted.interface.json");
+    std::fs::create_dir_all(contract.parent().unwrap()).unwrap();
+    std::fs::write(&contract, "{").unwrap();
     let mut daemon = stage.start(&[]);
+    daemon.audited(|event| event["kind"] == "contract.disabled");
+    std::fs::remove_file(&contract).unwrap();
+    daemon.ask("POST", "/v1/reload").ok();
+    daemon.audited(|event| event["kind"] == "contract.restored");
     daemon.get("/v1/runs").by_nobody().header("Authorization", "Bearer wrong").send();
     daemon.post("/v1/runs", &plan("echo", "t", "m")).by("read").refused(403, "SCOPE_MISSING");
     assert_eq!(failing(&daemon, "hangs"), "TIMEOUT");

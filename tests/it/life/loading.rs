@@ -149,7 +149,7 @@ fn required_adapters_keep_daemon_from_starting() {
     let answer = client.post("/v1/reload", &json!({})).unwrap();
     assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("LIBRARY_CRASHED")));
     until("the warning", || daemon.log().contains("adapter_id=bad").then_some(()));
-    until("the hint", || daemon.log().contains("code=\"LIBRARY_CRASHED\"").then_some(()));
+    until("the refusal", || daemon.log().contains("code=LIBRARY_CRASHED").then_some(()));
     assert_eq!(quick(&mut client, "held"), "COMPLETED");
     assert!(!client.get("/v1/adapters").unwrap().text().contains("new"));
     assert_eq!(client.get("/readyz").unwrap().json()["adapters"]["failed"], 0);
