@@ -125,7 +125,7 @@ enum Verb {
     Config(Box<config::Verb>),
     /// Explain a code: a check id, an error code, or the reason of a failed load.
     Explain(explain::Arguments),
-    /// Print a published JSON Schema: a request, a response, a bundle, an event.
+    /// Print a published JSON Schema: of a request, a response, a bundle, an event, an interface contract, a tool spec.
     Schema(schema::Arguments),
     /// Print a script that completes the verbs and options of this program in a shell.
     Completions(completions::Arguments),

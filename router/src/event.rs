@@ -134,7 +134,7 @@ pub enum Fact<'a> {
     /// A call is about to be made.
     ToolCallRequested(Requested<'a>),
     /// A call failed, and its contract lets it be made once more.
-    ToolCallRetried(Retried<'a>),
+    ToolCallRetried(ToolCallRetry<'a>),
     /// A call was answered.
     ToolCallSucceeded {
         /// The step.
@@ -220,9 +220,9 @@ pub struct Requested<'a> {
     pub attempt: u64,
 }
 
-/// What matters of `TOOL_CALL_RETRIED`.
+/// Payload of `TOOL_CALL_RETRIED`, as replay reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Retried<'a> {
+pub struct ToolCallRetry<'a> {
     /// The step.
     #[serde(borrow, default)]
     pub step_id: Option<Cow<'a, str>>,

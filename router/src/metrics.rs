@@ -220,8 +220,8 @@ impl Metrics {
         CallInFlight::new(self.0.handles(adapter))
     }
 
-    /// Counts what befell the workers of an adapter: `crashed`, `stuck`, `not_started`, `quarantined` or
-    /// `released`.
+    /// Counts an incident of an adapter: `crashed`, `stuck`, `not_started`, `quarantined`, `released`, `circuit_opened` or
+    /// `circuit_closed`.
     pub fn incident(&self, adapter: &str, kind: &str) {
         self.0.handles(adapter).incident(kind);
     }

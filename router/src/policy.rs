@@ -236,7 +236,7 @@ impl Law {
     }
 
     fn judge_by_operation(&self, act: Act<'_>) -> Result<(), Denial> {
-        self.judge_by_usability(act)?;
+        self.check_usability(act)?;
         self.judge_by_contract(act)?;
         self.judge_by_names(act)?;
         self.judge_by_catalogue(act)

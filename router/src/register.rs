@@ -135,7 +135,7 @@ impl Register {
         files::seize(&path).map_err(|source| Error::File { path: path.clone(), source })
     }
 
-    /// Finishes or undoes what was interrupted when specs were registered. Only whoever holds the register may do that.
+    /// Finishes or undoes what was interrupted when specs were registered. The caller must hold the register.
     ///
     /// # Errors
     /// When something cannot be read or written.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use distinct::Distinct;
 
 use crate::approval::Decision;
-use crate::event::{Fact, Kind, Requested, Retried, Started};
+use crate::event::{Fact, Kind, Requested, Started, ToolCallRetry};
 use crate::signal::Action;
 
 /// A run as far as its events tell.
@@ -337,7 +337,7 @@ impl Run {
         Ok(())
     }
 
-    fn retry(&mut self, retried: &Retried<'_>) -> Result<(), Illegal> {
+    fn retry(&mut self, retried: &ToolCallRetry<'_>) -> Result<(), Illegal> {
         self.same_step(Kind::ToolCallRetried, retried.step_id.as_ref())?;
         let expected = self.attempts + 1;
         if retried.attempt != expected {

@@ -12,7 +12,7 @@ const MANIFEST: Manifest = translator::manifest(GEMINI_INTERACTIONS, &KEYS);
 /// Makes the translator.
 ///
 /// # Errors
-/// When the configuration is no binding of the target.
+/// When the configuration is not a binding of the target.
 pub fn create_adapter(
     adapter_id: Option<&str>,
     config: Object,

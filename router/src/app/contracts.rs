@@ -208,7 +208,7 @@ impl App {
     /// When they or the contracts cannot be read.
     pub fn registered(&self) -> Result<Vec<Standing>, Error> {
         let mut standings = self.contracts_of(&self.config(), None)?.tools;
-        self.tell_unavailable(&mut standings);
+        self.mark_unavailable(&mut standings);
         Ok(standings)
     }
 

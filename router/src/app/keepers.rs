@@ -14,7 +14,7 @@ use crate::toolspec::lacking_adapter;
 
 impl App {
     /// Says of enabled tools that no adapter of the configuration keeps their contract, where that is so.
-    pub(super) fn tell_unavailable(&self, standings: &mut [Standing]) {
+    pub(super) fn mark_unavailable(&self, standings: &mut [Standing]) {
         let setup = self.setup();
         let mut kept = None;
         for standing in standings.iter_mut().filter(|standing| standing.disabled.is_none()) {

@@ -59,7 +59,7 @@ pub(super) enum Verb {
     /// Write Markdown documentation of every adapter on the path, or of those named, from their manifests alone.
     #[command(after_help = DOCS_HELP)]
     Docs(docs::Arguments),
-    /// Let an adapter of a running daemon out of quarantine. Exits 1 if it was not in it.
+    /// Let an adapter of a running daemon out of quarantine, and close its circuit. Exits 1 if there was neither to do.
     Release(running::RunningAdapter),
     /// Have a running daemon load an adapter again that failed to load. Exits 1 if it had not failed.
     Retry(running::RunningAdapter),

@@ -22,11 +22,11 @@ pub(super) fn read(file: &Path) -> Result<Vec<Certificate<'static>>, String> {
     for item in parse_pem(&text) {
         match item.map_err(|error| error.to_string())? {
             PemItem::Certificate(certificate) => certificates.push(certificate),
-            _ => return Err("it holds something that is no certificate".to_owned()),
+            _ => return Err("it has an entry that is not a certificate".to_owned()),
         }
     }
     if certificates.is_empty() {
-        return Err("it holds no certificate".to_owned());
+        return Err("it does not have a certificate".to_owned());
     }
     Ok(certificates)
 }

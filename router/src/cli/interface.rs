@@ -32,8 +32,9 @@ Examples:
   nexus-router interface freeze --remove shop
 
 --from writes a draft into drafts/, which nobody is held to: edit it, and freeze its file. --lock locks it as it is.
-Contracts and lock are written together: after a crash there is all of it or nothing. A contract that breaks others is locked too, but holds only when its examples passed (interface test) and an author and
-a reviewer signed it (interface approve).";
+Contracts and lock are written together: after a crash there is all of it or nothing. 
+A contract that breaks others is locked too, but holds only when its examples passed
+(interface test) and an author and a reviewer signed it (interface approve).";
 
 const VERIFY_HELP: &str = "\
 Examples:
@@ -52,8 +53,7 @@ Examples:
   nexus-router interface diff qdrant-vector
 
 OLD and NEW are files, ID@VERSION for a revision of the lock, or ID for its newest revision. Without NEW, the newest
-revision of ID is compared with the file of ID. Exits 1 if the version of
-NEW does not say how much it changes.";
+revision of ID is compared with the file of ID. Exits 1 if the version of NEW is too low for its changes.";
 
 const TEST_HELP: &str = "\
 Examples:
@@ -66,10 +66,11 @@ are not made. A contract of this program is tested like others; nothing is recor
 
 const ANCHORS_HELP: &str = "\
 Example:
-  nexus-router interface anchors >> router.toml
+  nexus-router interface anchors
 
 The digest of a history covers its newest revision and all before it. Where router.toml has it, a lock that was made anew,
-rolled back or cut is found, and the adapters that keep the contract are not called. Print it again after freeze.";
+rolled back or cut is found, and the adapters that keep the contract are not called. Put the table into router.toml,
+and replace it after each freeze.";
 
 const APPROVE_HELP: &str = "\
 Examples:

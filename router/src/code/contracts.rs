@@ -35,7 +35,7 @@ pub(super) const RUNS: &[Row] = &[
 pub(super) const ERRORS: &[Row] = &[
     (
         "CONTRACTS_BROKEN",
-        "Reported by earlier versions, which did not start with contracts that do not hold; now CONTRACT_INVALID.",
+        "Not reported any more: calls of adapters whose contract does not hold fail with CONTRACT_INVALID.",
         "nexus-router interface verify tells everything that is wrong",
     ),
     (
@@ -112,8 +112,8 @@ pub(super) const ERRORS: &[Row] = &[
     (
         "INTERFACE_HISTORY_REPLACED",
         "The history of a contract lacks the revision that [contracts.anchors] of router.toml has.",
-        "restore contracts and lock from version control; nexus-router interface anchors prints the anchors if the \
-         change was meant",
+        "restore contracts and lock from version control; if the change was meant, remove the contract's line from \
+         [contracts.anchors], and print the new one with nexus-router interface anchors",
     ),
     (
         "INTERFACE_NOT_ANCHORED",

@@ -27,7 +27,7 @@ pub(super) struct Retries {
     began: Instant,
 }
 
-/// What ends a wait for the next attempt.
+/// End of a wait for the next attempt.
 enum WaitEnd {
     /// The pause is over.
     Over,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::object_text::{ObjectText, write_array};
 use super::output_digest::OutputDigest;
-use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Retried, Started};
+use super::{Fact, Failure, Kind, Planned, PlannedStep, Requested, Started, ToolCallRetry};
 use crate::approval::Decision;
 use crate::digest::Digest;
 use crate::json::{self, Object, Value};
@@ -278,7 +278,7 @@ impl Payload<'_> {
                 })
             }
             Self::ToolCallRetried { step_id, attempt, .. } => {
-                Fact::ToolCallRetried(Retried { step_id: some(step_id), attempt: *attempt })
+                Fact::ToolCallRetried(ToolCallRetry { step_id: some(step_id), attempt: *attempt })
             }
             Self::ToolCallSucceeded { step_id, .. } => {
                 Fact::ToolCallSucceeded { step_id: some(step_id) }

@@ -33,12 +33,12 @@ pub struct Permit<'a> {
     dry_run: bool,
 }
 
-/// What a call may do to the world.
+/// Effects of a call outside of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effects {
     /// Nothing; it can be made again.
     None,
-    /// Something: it must be on record before it is made, and is not made twice.
+    /// Something: it must be on record before it is made. It is made again only if its contract allows that.
     External,
 }
 

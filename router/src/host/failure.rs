@@ -1,4 +1,4 @@
-//! What the failure of a call says: whether the service failed, whether anything was done, when to ask again.
+//! Meaning of a failed call: whether the service failed, whether anything was done, when to ask again.
 
 use std::time::Duration;
 

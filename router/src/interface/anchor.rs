@@ -1,4 +1,4 @@
-//! Anchors: digests of histories in the configuration, which whoever rewrites the lock cannot change.
+//! Anchors: digests of histories in the configuration, out of reach of a writer of the lock.
 //!
 //! The head of a history is a digest over its newest revision and the head before, so it covers all revisions from
 //! the first one on. A configuration that has the head of a history finds out when the history is made anew, cut at

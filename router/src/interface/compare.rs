@@ -176,7 +176,7 @@ fn renamed<'a>(old: &'a Interface, new: &'a Interface) -> HashMap<&'a str, &'a s
 
 /// Lists what differs between two schemas of arguments: what refuses something that was accepted is major.
 ///
-/// Whatever cannot be proved to accept all that was accepted is major, too. A default that is gone is major, and so
+/// A change without a proof that everything accepted before is still accepted is major, too. A default that is gone is major, and so
 /// is one that changed, unless the new one includes the old one: a larger number, or a list or an object with
 /// everything that was in the old one.
 #[must_use]

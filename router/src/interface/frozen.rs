@@ -16,7 +16,7 @@ pub const FROZEN: [(&str, &str, &str); 8] = [
     (
         "cloudflare-r2",
         include_str!("frozen/cloudflare-r2.json"),
-        "98332ef349d60263dd2cacfbdbd1e77ae8fd56991226cb892032615f47ada808",
+        "c7f12bc5561b2e8fade7fbcfc00b4964fc6cf9796c67f257152775c101722e38",
     ),
     (
         "grafana",

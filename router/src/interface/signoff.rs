@@ -53,7 +53,7 @@ pub struct Approvers {
     pub reviewers: Vec<ApproverKey>,
 }
 
-/// Why a signature of a key does not count.
+/// Reason why a signature of a key does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyProblem {
     /// Nobody has the key in this capacity.
@@ -101,11 +101,11 @@ impl KeyProblem {
     pub fn describe(&self, capacity: Capacity, key: PublicKey, at: Option<Timestamp>) -> String {
         let name = capacity.name();
         match self {
-            Self::Unknown => format!("{key} is no key of a known {name}"),
+            Self::Unknown => format!("{key} is not the key of a known {name}"),
             Self::OutOfTime(known) => {
                 let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
                 let valid = known.describe_time();
-                format!("{key} of the {name} is valid {valid}, and the signature is made{at}")
+                format!("{key} of the {name} is valid {valid}, but the signature was made{at}")
             }
             Self::Undated => format!(
                 "{key} of the {name} is not always valid, and its signature has no time: sign again"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::breaker::CircuitChange;
 use crate::worker;
 
-/// Something that befell the workers of an adapter.
+/// Incident of an adapter: of its workers, or of its circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
     /// The adapter.

@@ -58,7 +58,7 @@ pub const METRICS: &[Metric] = &[
         "nexus_router_adapter_incidents_total",
         "counter",
         &["adapter", "kind"],
-        "What befell an adapter: crashed, stuck, not_started, quarantined, released, circuit_opened or circuit_closed",
+        "Incidents of an adapter: crashed, stuck, not_started, quarantined, released, circuit_opened or circuit_closed",
     ),
     row(
         "nexus_router_call_retries_total",

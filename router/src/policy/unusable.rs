@@ -6,7 +6,7 @@ use crate::json::Object;
 
 impl Law {
     /// Denies calls of an adapter whose contract was removed or does not hold, whatever is called.
-    pub(super) fn judge_by_usability(&self, act: Act<'_>) -> Result<(), Denial> {
+    pub(super) fn check_usability(&self, act: Act<'_>) -> Result<(), Denial> {
         match self.unusable.get(act.adapter_id) {
             None => Ok(()),
             Some(unusable) => Err(denial(act.adapter_id, unusable)),
@@ -33,7 +33,7 @@ mod tests {
     use crate::interface::ContractFault;
 
     #[test]
-    fn no_operation_of_an_adapter_with_a_removed_contract_is_allowed() {
+    fn removed_contract_denies_every_operation() {
         let fault = ContractFault::Removed { version: Version::new(2, 0, 0) };
         let unusable = UnusableContract { interface_id: "orders".to_owned(), fault };
         let mut law = Law::default();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
 
-/// What the store has to know of a file.
+/// Identity, size and number of names of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileStatus {
     /// Device and inode.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::scan::Members;
-use crate::event::{Fact, Kind, Planned, PlannedStep, Requested, Retried, Started};
+use crate::event::{Fact, Kind, Planned, PlannedStep, Requested, Started, ToolCallRetry};
 
 /// In which state a payload was found.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ const fn silent(kind: Kind) -> Fact<'static> {
         Kind::ToolCallRequested => {
             Fact::ToolCallRequested(Requested { step_id: None, method: None, attempt: 1 })
         }
-        Kind::ToolCallRetried => Fact::ToolCallRetried(Retried { step_id: None, attempt: 0 }),
+        Kind::ToolCallRetried => Fact::ToolCallRetried(ToolCallRetry { step_id: None, attempt: 0 }),
         Kind::ToolCallSucceeded => Fact::ToolCallSucceeded { step_id: None },
         Kind::ToolCallFailed => Fact::ToolCallFailed { step_id: None },
         Kind::SignalsEvaluated => Fact::SignalsEvaluated { step_id: None, action: None },

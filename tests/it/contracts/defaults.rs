@@ -66,7 +66,7 @@ fn payload(daemon: &Daemon, run_id: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn plan_keeps_what_was_given_and_the_call_what_was_called() {
+fn plan_has_given_arguments_and_call_has_defaults() {
     let daemon = started("");
     let run = daemon.post("/v1/runs", &request()).ok();
     assert_eq!(run["results"][0]["output"]["args"], filled(), "{run}");

@@ -28,7 +28,7 @@ fn diff_compares_with_the_locked_revision() {
 }
 
 #[test]
-fn show_has_the_locked_revision_and_tells_that_the_file_differs() {
+fn show_prints_locked_revision_and_notes_differing_file() {
     let desk = Desk::new();
     desk.contract(&contract("1.0.0"));
     let show = |line: &str| {
@@ -113,7 +113,9 @@ fn unknown_key_approves_nothing() {
     let lock = desk.world.path("data/interfaces/interfaces.lock");
     let before = std::fs::read(&lock).unwrap();
     let told = desk.no("interface approve echo --as author --key a.pem");
-    assert!(told.contains("is no key of a known author") && told.contains("nothing was signed"));
+    assert!(
+        told.contains("is not the key of a known author") && told.contains("nothing was signed")
+    );
     assert_eq!(std::fs::read(&lock).unwrap(), before);
 }
 

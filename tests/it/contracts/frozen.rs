@@ -48,7 +48,7 @@ fn test_runs_every_frozen_contract_and_records_nothing() {
 }
 
 #[test]
-fn test_fails_if_an_output_is_not_that_of_the_example() {
+fn test_fails_on_differing_output() {
     let desk = Desk::new();
     let said = desk.no(&command(&desk, "loki", &json!({ "result": [] })));
     assert!(said.contains("✗ query_logs: example 0: the output is"), "{said}");
@@ -133,7 +133,7 @@ fn daemon_holds_calls_to_a_frozen_contract() {
 }
 
 #[test]
-fn registered_tool_of_a_frozen_contract_works_over_http_and_mcp() {
+fn frozen_contract_tool_works_over_http_and_mcp() {
     let stage = stage("qdrant-vector");
     let mut spec = super::greet();
     spec["tool_id"] = json!("vector-search");

@@ -56,7 +56,7 @@ fn a_call_that_was_under_way_is_made_again_only_if_its_contract_lets_it() {
 }
 
 #[test]
-fn recovery_makes_no_call_of_an_adapter_whose_contract_does_not_hold() {
+fn recovery_does_not_call_adapter_with_invalid_contract() {
     let mut held = Held::new();
     let left = held.run_id();
     held.kill();

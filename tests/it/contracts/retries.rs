@@ -269,7 +269,7 @@ fn mcp_and_command_line_retry_too() {
 }
 
 #[test]
-fn pause_that_is_longer_than_the_call_may_take_is_not_begun() {
+fn pause_beyond_deadline_ends_retries() {
     let operation = Operation::new("flaky").retried(3, FOR_EVER, FOR_EVER);
     let daemon = daemon(&fake(&[operation]), &adapter(&[("flaky", fails(9, "TIMEOUT"))]));
     let mut request = plan("fake", "t", "flaky");

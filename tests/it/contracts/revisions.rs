@@ -82,7 +82,7 @@ fn what_breaks_others_needs_tests_and_two_people() {
     assert!(desk.no("interface verify").contains("no known reviewer has signed"));
     // Nobody reviews their own change, under whatever name.
     let told = desk.no("interface approve echo --as reviewer --key a.pem");
-    assert!(told.contains("is no key of a known reviewer"), "{told}");
+    assert!(told.contains("is not the key of a known reviewer"), "{told}");
     assert!(desk.no("interface verify").contains("no known reviewer has signed"));
     desk.yes("interface approve echo --as reviewer --key b.pem");
     desk.yes("interface verify");

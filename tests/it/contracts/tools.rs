@@ -269,7 +269,7 @@ fn unregistered_tool_is_gone() {
 }
 
 #[test]
-fn register_reads_a_spec_that_was_not_moved_to_its_place() {
+fn register_reads_staged_spec() {
     let desk = Desk::new();
     desk.frozen(&contract("1.0.0"));
     desk.write("greet.json", &greet());

@@ -50,7 +50,7 @@ fn keys(section: &Section<'_>, name: &'static str) -> Vec<ApproverKey> {
 fn key(section: &Section<'_>, place: &str, text: &str) -> Option<PublicKey> {
     let key = text.parse().ok();
     if key.is_none() {
-        section.wrong(place, "is no public key", KEY_HINT);
+        section.wrong(place, "is not a public key", KEY_HINT);
     }
     key
 }
@@ -85,14 +85,14 @@ fn anchors(section: &Section<'_>) -> Anchors {
     for (id, value) in section.free("anchors").into_iter().flatten() {
         let place = format!("anchors.{id}");
         if !is_adapter_id(id) {
-            section.wrong(&place, "is no id of a contract", "an id matches ^[a-z0-9-]+$");
+            section.wrong(&place, "is not the id of a contract", "an id matches ^[a-z0-9-]+$");
             continue;
         }
         match value.as_str().and_then(|text| text.parse().ok()) {
             Some(head) => drop(anchors.insert(id.clone(), head)),
             None => section.wrong(
                 &place,
-                "is no SHA-256 in lower-case hexadecimal",
+                "is not a SHA-256 in lower-case hexadecimal",
                 "nexus-router interface anchors prints the line",
             ),
         }

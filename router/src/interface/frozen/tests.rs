@@ -82,7 +82,7 @@ fn no_contract_has_numbers_that_programs_write_differently() {
 }
 
 #[test]
-fn edited_contract_is_told_and_one_with_other_blanks_is_not() {
+fn reports_edited_contract_but_not_whitespace() {
     let (adapter_id, text, sha256) = FROZEN[0];
     let told = |adapter_id, text: &str| {
         let findings = read(&(adapter_id, text, sha256)).err().unwrap_or_default();

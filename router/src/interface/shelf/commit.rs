@@ -25,7 +25,7 @@ impl Shelf {
     }
 
     /// Writes contracts and the lock that has them as newest revisions: all of it, or nothing. Returns the files of the
-    /// contracts. Only whoever holds the directory may write.
+    /// contracts. The caller must hold the directory.
     ///
     /// # Errors
     /// When something cannot be written, or would be too large to be read.
@@ -75,7 +75,7 @@ impl Shelf {
     }
 
     /// Finishes or undoes what was interrupted when contracts were written. Returns the files that it moved to their
-    /// places. Only whoever holds the directory may do that.
+    /// places. The caller must hold the directory.
     ///
     /// # Errors
     /// When something cannot be read or written.

@@ -65,7 +65,7 @@ impl Coverage {
     }
 }
 
-/// Finds events after the anchored one that are dated later than the tree head. Whoever made the head cannot have known
+/// Finds events after the anchored one that are dated later than the tree head. The maker of the head cannot have known
 /// them, so they were added to the finished bundle.
 pub(super) fn late_events(bundle: &Value) -> Option<Finding> {
     let Coverage::Partial { covered, .. } = Coverage::of(bundle) else { return None };

@@ -1,4 +1,4 @@
-//! RandomSource numbers that are the same on every run with the same seed.
+//! Random numbers that are the same on every run with the same seed.
 
 /// The generator `SplitMix64`.
 pub(super) struct RandomSource(pub(super) u64);

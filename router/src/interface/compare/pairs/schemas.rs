@@ -1,4 +1,4 @@
-//! RandomSource schemas as people write them, and inputs that come close to them.
+//! Random schemas as people write them, and inputs that come close to them.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! RandomSource changes of schemas after which everything that fitted still fits.
+//! Random changes of schemas after which everything that fitted still fits.
 
 use serde_json::{Map, Value as Json, json};
 

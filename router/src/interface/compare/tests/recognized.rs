@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn variants_told_apart_by_a_tag_may_be_added_and_reordered() {
+fn tagged_variants_may_be_added_and_reordered() {
     let variant = |kind: serde_json::Value, more: serde_json::Value| {
         json!({
             "type": "object", "properties": { "kind": kind, "value": more },
