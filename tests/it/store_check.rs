@@ -148,5 +148,11 @@ fn removed_log_of_a_killed_process_is_noticed() {
     }
     std::fs::remove_file(killed.path("runs.db-wal")).unwrap();
     drop(store);
-    assert_verdict(&killed, 1, "damaged", "the write-ahead log was removed with", "removed log");
+    assert_verdict(
+        &killed,
+        1,
+        "damaged",
+        "the write-ahead log was removed or truncated with",
+        "removed log",
+    );
 }

@@ -70,7 +70,8 @@ impl HttpAdapter {
             let shown = target::shown(&hop.url);
             let response = self
                 .send(&hop, sent, limit)
-                .map_err(|error| failure::transport(&error, &shown, limit))?;
+                .map_err(|error| failure::transport(&error, &shown, limit))
+                .map_err(|error| failure::after_redirects(error, followed))?;
             let status = response.status();
             let reason = grip.take_reason().filter(|reason| !reason.is_empty());
             let reason = reason.map(|reason| redact::text(&reason));

@@ -86,6 +86,14 @@ pub(crate) fn transport(error: &Error, url: &str, limit: &Limit<'_>) -> AdapterE
     }
 }
 
+/// Adds to a failure behind redirects that the server before it may have carried out the call.
+pub(crate) fn after_redirects(mut error: AdapterError, followed: usize) -> AdapterError {
+    if followed > 0 {
+        error.details.insert("may_have_been_carried_out".to_owned(), true.into());
+    }
+    error
+}
+
 fn unreached(cause: &str, url: &str) -> AdapterError {
     AdapterError::operational(code::CONNECTION_FAILED, format!("Failed to connect to {url}"))
         .details(json!({ "url": url, "error": redact::text(cause) }))

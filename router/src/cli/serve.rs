@@ -108,7 +108,7 @@ pub(super) fn run(
     answer
 }
 
-/// Logs that a write-ahead log was removed before this start. Once the store is open, nothing shows it.
+/// Logs that a write-ahead log was removed or truncated before this start. Once the store is open, nothing shows it.
 fn warn_of_lost_log(app: &App) {
     if let Ok(store) = app.db()
         && let Some(pages) = lost_log_pages(&store)
@@ -116,7 +116,7 @@ fn warn_of_lost_log(app: &App) {
         tracing::error!(
             store = %store.display(),
             pages,
-            "the write-ahead log of the store was removed; what was recorded last is lost"
+            "the write-ahead log of the store was removed or truncated; what was recorded last is lost"
         );
     }
 }

@@ -90,14 +90,19 @@ impl Execution {
             let around = newest.as_deref().unwrap_or(around);
             self.approval = made.approval.cloned().map(Box::new);
             let admitted = self.admit_with_slot(around, (selected, step, index), deadline).await;
+            if self.cancelled.is_asked() {
+                result.0 = Err(cancelled(error));
+                break;
+            }
             let Admitted { verdict: Verdict::Call(permit), filled, slot, newer, .. } = admitted
             else {
                 break;
             };
             let around = newer.as_deref().unwrap_or(around);
             let Some(Ok(slot)) = slot else { break };
-            // What is called is what was recorded: the contract may have other defaults by now.
-            if filled.as_ref() != made.filled {
+            // The contract may be another one by now. What is called is what was recorded, with the same defaults.
+            let is_allowed = Self::allows_attempt(&permit, around, attempt, error);
+            if filled.as_ref() != made.filled || !is_allowed || around.host.is_ending_retries() {
                 break;
             }
             let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
@@ -110,6 +115,18 @@ impl Execution {
         }
         result.1 = began.elapsed();
         Ok(result)
+    }
+
+    /// Reports whether the contract in force allows an attempt after a failure.
+    fn allows_attempt(
+        permit: &Permit<'_>,
+        around: &Surroundings,
+        attempt: u64,
+        error: &AdapterError,
+    ) -> bool {
+        Retries::of(permit, true, around).is_some_and(|Retries { operation, .. }| {
+            attempt <= operation.retry.attempts && host::is_retryable(error, &operation)
+        })
     }
 
     /// Waits before the next attempt. The store gets the run meanwhile: after a crash it is resumed.
@@ -162,6 +179,10 @@ impl Execution {
 
 /// Returns the error of a call whose run was cancelled before its next attempt.
 fn cancelled(last: &AdapterError) -> AdapterError {
+    // An attempt that timed out may still be under way.
+    let stopped = last.details.get("stopped").and_then(serde_json::Value::as_bool);
     AdapterError::operational(code::CANCELLED, "the run was cancelled before the next attempt")
-        .details(serde_json::json!({ "last_error_code": last.code, "stopped": true }))
+        .details(
+            serde_json::json!({ "last_error_code": last.code, "stopped": stopped.unwrap_or(true) }),
+        )
 }

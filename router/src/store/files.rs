@@ -225,11 +225,12 @@ impl StoreFiles {
         if let Some((path, _)) = owner_lock {
             others.push(OpenedFile::open(path.clone())?);
         }
+        let wal = OpenedFile::open(beside(path, "-wal"))?;
         Ok(Self {
             main: OpenedFile::open_growing(path.to_owned())?,
             link: std::path::absolute(given).ok().filter(|given| given != path),
-            wal: OpenedFile::open(beside(path, "-wal"))?,
-            log_size: AtomicU64::new(0),
+            log_size: AtomicU64::new(FileStatus::of_opened(&wal.opened).map_or(0, |it| it.size)),
+            wal,
             others,
             is_displaced: AtomicBool::new(false),
             state: Mutex::default(),
@@ -256,14 +257,17 @@ impl StoreFiles {
     /// Compares all files with their paths, and a WAL that shrank with its index. Must be called outside of a transaction.
     pub(super) fn check_with_log(&self, connection: &Connection) -> Result<(), Error> {
         self.check()?;
-        let Ok(FileStatus { size, .. }) = FileStatus::of_opened(&self.wal.opened) else {
-            return Ok(());
-        };
-        let seen = self.log_size.swap(size, Ordering::AcqRel);
-        if size >= seen || size >= indexed_log_bytes(connection)? {
-            return Ok(());
+        let look = || FileStatus::of_opened(&self.wal.opened).ok().map(|status| status.size);
+        let Some(size) = look() else { return Ok(()) };
+        // Another process may write between two looks, so only a log that stays too short was cut.
+        let is_cut = size < self.log_size.load(Ordering::Acquire)
+            && size < indexed_log_bytes(connection)?
+            && look() == Some(size);
+        if is_cut {
+            return self.note(Some((&self.wal.path, FileChange::Truncated)));
         }
-        self.note(Some((&self.wal.path, FileChange::Truncated)))
+        self.log_size.store(size, Ordering::Release);
+        Ok(())
     }
 
     /// The same as `check`, unless that was done within the last moment.

@@ -15,13 +15,14 @@ pub(super) const WAL_FRAME_HEADER: u64 = 24;
 /// remains when a process is killed, and is gone when the next one opens the store for writing, so it is looked at before.
 #[must_use]
 pub fn lost_log_pages(store: &Path) -> Option<u32> {
-    let wal = std::fs::metadata(beside(store, "-wal")).map_or(0, |found| found.len());
     let index = beside(store, "-shm");
     if !index.is_file() {
         return None;
     }
     let mut header = [0; HEADER];
     std::io::Read::read_exact(&mut std::fs::File::open(index).ok()?, &mut header).ok()?;
+    // A WAL grows before its index: looked up in this order, it has what the index names, also while it is written.
+    let wal = std::fs::metadata(beside(store, "-wal")).map_or(0, |found| found.len());
     missing_pages(&header, wal)
 }
 

@@ -312,6 +312,28 @@ fn revoked_caller_does_not_get_another_attempt() {
 }
 
 #[test]
+fn contract_in_force_after_the_pause_decides() {
+    // Long enough for a reload.
+    const PAUSE: u64 = 8_000;
+    let operation = |attempts| Operation::new("flaky").retried(attempts, PAUSE, PAUSE);
+    let daemon = daemon(&fake(&[operation(3)]), &adapter(&[("flaky", fails(9, "TIMEOUT"))]));
+    let mut request = plan("fake", "t", "flaky");
+    request["plan_override"][0]["timeout_ms"] = json!(FOR_EVER);
+    let run_id = daemon.post("/v1/runs?wait=false", &request).send().run_id();
+    until("the first attempt", || (calls(&daemon) == 1).then_some(()));
+    let mut once = fake(&[operation(1)]);
+    once["version"] = json!("1.1.0");
+    let file = daemon.stage.path("data/interfaces/fake.interface.json");
+    std::fs::write(&file, once.to_string()).unwrap();
+    let freeze = daemon.stage.program().args(["interface", "freeze"]).arg(&file).output().unwrap();
+    assert!(freeze.status.success(), "{}", String::from_utf8_lossy(&freeze.stderr));
+    daemon.post("/v1/reload", &json!({})).ok();
+    let run = daemon.ended(&run_id);
+    assert_eq!(run["results"][0]["error"]["code"], "TIMEOUT", "{run}");
+    assert_eq!((calls(&daemon), course(&daemon, &run_id).as_str()), (1, "REQUESTED FAILED"));
+}
+
+#[test]
 fn draining_daemon_does_not_wait_for_the_next_attempt() {
     let mut daemon = waiting(Operation::new("flaky"), "TIMEOUT");
     let run_id = submitted(&daemon, &flaky());

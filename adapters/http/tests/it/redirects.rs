@@ -47,6 +47,15 @@ fn a_redirect_is_an_error_by_default_and_shows_only_its_host() {
 }
 
 #[test]
+fn failure_behind_a_redirect_says_that_the_call_may_be_done() {
+    // Nobody listens there.
+    let server = redirecting("307 Temporary Redirect", |_| "http://127.0.0.1:1/".to_owned());
+    let error = call(&server, json!({ "follow_redirects": 1 })).unwrap_err();
+    assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
+    assert_eq!(error.details["may_have_been_carried_out"], true, "{error:?}");
+}
+
+#[test]
 fn a_status_like_a_redirect_without_a_location_is_judged_by_its_body() {
     let server = Canned::replying(reply("302 Found", "", ""));
     assert_eq!(call(&server, json!({})).unwrap_err().code, code::INVALID_JSON);

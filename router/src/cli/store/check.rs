@@ -110,10 +110,10 @@ fn report(format: Form, report: &CheckReport, environment: &Environment) -> Resu
 }
 
 impl CheckReport {
-    /// Reports a removed log. The store stays closed: to open it would remove the trace of the log.
+    /// Reports a removed or truncated log. The store stays closed: to open it would remove the trace of the log.
     fn of_lost(file: PathBuf, pages: u32) -> Self {
         let reason = format!(
-            "the write-ahead log was removed with {pages} pages that are not in the file: what was recorded last is lost"
+            "the write-ahead log was removed or truncated with {pages} pages that are not in the file: what was recorded last is lost"
         );
         let error = Some(StoreError::Damaged(reason.clone()));
         let verdict = StoreVerdict::Damaged;
