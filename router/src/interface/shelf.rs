@@ -34,6 +34,13 @@ pub struct Error {
     pub source: io::Error,
 }
 
+/// Reports whether an error is a lack of descriptors or memory, which passes.
+fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+}
+
 /// What is in a directory of contracts, well formed or not.
 #[derive(Debug)]
 pub struct Shelf {
@@ -66,9 +73,13 @@ impl Shelf {
     /// Reads a directory. A file that cannot be read has a finding that says so.
     ///
     /// # Errors
-    /// When the directory itself cannot be read.
+    /// When the directory itself cannot be read, or descriptors or memory are short: that says nothing about a file.
     pub fn open_readable(directory: &Path) -> Result<Self, Error> {
-        Ok(Self::read(directory)?.0)
+        let (shelf, unreadable) = Self::read(directory)?;
+        match unreadable.filter(|error| is_shortage(&error.source)) {
+            None => Ok(shelf),
+            Some(error) => Err(error),
+        }
     }
 
     /// The same for a directory that must be there.
@@ -159,6 +170,8 @@ impl Shelf {
         for name in staged {
             let path = self.directory.join(name);
             let staged = read_staged(&path, MAX_BYTES).ok().flatten();
+            // It may have been moved to its place since.
+            let staged = staged.or_else(|| files::read_bounded(&path, MAX_BYTES).ok());
             let staged = staged.and_then(|text| Interface::read(&text).ok());
             moved.extend(staged.filter(|it| is_newest(lock, it)).map(|it| (name.clone(), it)));
         }
