@@ -90,6 +90,7 @@ pub(super) struct Handles {
     waits: OnceLock<Histogram>,
     waiting: Gauge,
     in_flight: Gauge,
+    retries: Counter,
 }
 
 impl Handles {
@@ -102,6 +103,7 @@ impl Handles {
             waits: OnceLock::new(),
             waiting: families.waiting.get_or_create_owned(&label),
             in_flight: families.in_flight.get_or_create_owned(&label),
+            retries: families.retries.get_or_create_owned(&label),
         }
     }
 
@@ -122,8 +124,7 @@ impl Handles {
     }
 
     pub(super) fn retried(&self) {
-        let label = AdapterLabel { adapter: Arc::clone(&self.adapter) };
-        self.families.retries.get_or_create(&label).inc();
+        self.retries.inc();
     }
 
     fn waited(&self, time: Duration) {
