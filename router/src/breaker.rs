@@ -161,7 +161,7 @@ impl Circuit {
 }
 
 impl Breaker {
-    /// The longest wait that a call is told while a probe is under way.
+    /// The longest wait in the error of a call while a probe is under way.
     const PROBE_WAIT: Duration = Duration::from_secs(1);
 
     /// Lets a call through, or rejects it. The clock is read only if the circuit is not closed.
@@ -258,7 +258,7 @@ impl Breaker {
         Some(CircuitChange::Opened { failures, code: code.to_owned(), pause: settings.pause })
     }
 
-    /// Closes the circuit, whatever its state. Returns whether it was open.
+    /// Closes the circuit in any state. Returns whether it was open.
     pub fn reset(&self) -> bool {
         let mut state = self.0.lock();
         let was_open = matches!(*state, State::Open { .. });

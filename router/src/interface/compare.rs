@@ -185,8 +185,7 @@ pub fn compare_schemas(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
 }
 
 /// Lists what differs between two schemas of outputs: what may give more than before is major.
-///
-/// Whatever cannot be proved to give only what was possible before is major, and so are members that are new or gone.
+/// A change without a proof that only former outputs remain possible is major, and so are members that are new or gone.
 #[must_use]
 pub fn compare_outputs(old: &Value, new: &Value, pointer: &str) -> Vec<Change> {
     Walk::new(old, new, true, walk::MAX_STEPS).run(pointer).0

@@ -252,7 +252,7 @@ pub(super) fn lacking(revision: &Revision, approvers: &Approvers) -> Vec<String>
     lacking
 }
 
-/// Returns whether the signatures of a revision are complete, whoever the keys are of: an author and another one who
+/// Returns whether the signatures of a revision are complete, for any keys: an author and another one who
 /// looked at it have signed it as it is.
 pub(super) fn is_signed(revision: &Revision) -> bool {
     let by = |capacity: Capacity| {

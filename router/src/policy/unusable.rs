@@ -5,7 +5,7 @@ use crate::interface::UnusableContract;
 use crate::json::Object;
 
 impl Law {
-    /// Denies calls of an adapter whose contract was removed or does not hold, whatever is called.
+    /// Denies calls of an adapter whose contract was removed or does not hold, for all operations.
     pub(super) fn check_usability(&self, act: Act<'_>) -> Result<(), Denial> {
         match self.unusable.get(act.adapter_id) {
             None => Ok(()),

@@ -1,8 +1,8 @@
 //! Writes contracts and their lock together: after a kill at any point, readers see all of it or nothing.
 //!
 //! The contracts are staged, then the lock is replaced, which decides, then the contracts are moved to their places.
-//! Readers take a staged contract that is the newest revision in the lock for the file in its place; whoever writes
-//! next moves it there, and removes other staged files.
+//! Readers take a staged contract that is the newest revision in the lock for the file in its place. The next
+//! writer moves it there, and removes other staged files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ impl Shelf {
         let lock_path = directory.join(LOCK_NAME);
         let lock = match files::read_bounded(&lock_path, MAX_LOCK_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Lock::default(),
-            // What cannot be read says nothing about what is staged, and is told by whoever reads next.
+            // An unreadable lock says nothing about the staged files; the next reader reports it.
             text => match Lock::read(&text.map_err(at(&lock_path))?) {
                 Ok(lock) => lock,
                 Err(_) => return Ok(Vec::new()),
